@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -21,14 +22,9 @@ type Application struct {
 	Out     *tensor.Tensor         // the operator's, with these draws
 }
 
-// NoiseNode returns the node of the noise, -1 if there is none.
+// NoiseNode returns the first node of noise, -1 if there is none.
 func (e *Evidence) NoiseNode() int {
-	for i := range e.Machine.Nodes {
-		if e.Machine.Nodes[i].Op == operator.OpNoise {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(e.Machine.Nodes, func(n operator.Node) bool { return n.Op == operator.OpNoise })
 }
 
 // Apply applies the operator to x as device d does. d must not use Seen.

@@ -34,11 +34,7 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 	total := (g.e.States.T - 1) * batches
 	for t := 1; t < g.e.States.T; t++ {
 		for k := range batches {
-			b, err := g.e.StepOf(k, t)
-			if err != nil {
-				return nil, nil, err
-			}
-			m, err := g.measure(b)
+			m, err := g.measureStep(k, t)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -58,11 +58,7 @@ func (g *stepGate) hypotheses(batch, t int) (bool, error) {
 
 // look returns a step with all that hypotheses are held against.
 func (g *stepGate) look(batch, t int) (*match.Step, error) {
-	b, err := g.e.StepOf(batch, t)
-	if err != nil {
-		return nil, err
-	}
-	m, err := g.measure(b)
+	m, err := g.measureStep(batch, t)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +76,8 @@ func (g *stepGate) look(batch, t int) (*match.Step, error) {
 	if err := g.updateAs(d, m); err != nil {
 		return nil, err
 	}
-	full := &match.Step{BatchStep: b, Device: d, Constants: g.use.Constants, Truth: m.truth, Emulated: ref, S: m.s,
-		Limit: math.Sqrt(g.h0.at(m.alike).limit(measure.InAll, float64(len(m.Got)))), Alike: lookAlikes(b.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
+	full := &match.Step{BatchStep: m.BatchStep, Device: d, Constants: g.use.Constants, Truth: m.truth, Emulated: ref, S: m.s,
+		Limit: math.Sqrt(g.h0.at(m.alike).limit(measure.InAll, float64(len(m.Got)))), Alike: lookAlikes(m.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
 	if d.Replace != nil {
 		of := g.use.Formats(g.e.Machine.Nodes, g.input(g.use, t))
 		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {

@@ -195,6 +195,15 @@ func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
 	return m, nil
 }
 
+// measureStep compares a step of an engine batch.
+func (g *stepGate) measureStep(batch, t int) (*measured, error) {
+	b, err := g.e.StepOf(batch, t)
+	if err != nil {
+		return nil, err
+	}
+	return g.measure(b)
+}
+
 // residual fills in r, wrong and the slices.
 func (g *stepGate) residual(m *measured) {
 	m.r = g.against(m, m.Got, m.ref)

@@ -30,11 +30,7 @@ func (g *stepGate) nearer() (bool, error) {
 			if g.e.Late(fmt.Sprintf("whether step %d is nearer to the truth", t)) {
 				return false, nil
 			}
-			b, err := g.e.StepOf(k, t)
-			if err != nil {
-				return false, err
-			}
-			m, err := g.measure(b)
+			m, err := g.measureStep(k, t)
 			if err != nil {
 				return false, err
 			}

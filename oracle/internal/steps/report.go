@@ -33,11 +33,7 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	if bad != nil {
 		batch, t = bad.figures.batch, bad.figures.step
 	}
-	b, err := g.e.StepOf(batch, t)
-	if err != nil {
-		return err
-	}
-	m, err := g.measure(b)
+	m, err := g.measureStep(batch, t)
 	if err != nil {
 		return err
 	}

@@ -159,17 +159,13 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 		}
 		return c, nil
 	}
-	if _, err := try(g.claim); err != nil {
-		return nothing, nothing, err
-	}
+	first := []emulate.Pattern{g.claim}
 	if g.claim.Mode.Autocast == operator.CPU113 {
 		p := g.claim
 		p.Narrow = true
-		if _, err := try(p); err != nil {
-			return nothing, nothing, err
-		}
+		first = append(first, p)
 	}
-	for _, p := range g.allowed(g.claim) {
+	for _, p := range append(first, g.allowed(g.claim)...) {
 		if _, err := try(p); err != nil {
 			return nothing, nothing, err
 		}
