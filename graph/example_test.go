@@ -14,7 +14,7 @@ import (
 // A network of one convolution with a bias, ReLU, and a sum with the input, in float16
 // as PyTorch's autocast on CUDA computes it.
 func ExampleGraph() {
-	g := graph.New(new(graph.Kept))
+	g := graph.New(nil)
 	x := g.Input("x")
 	w := g.Constant("conv.weight", tensor.FromFloat32([]float32{2}, 1, 1, 1, 1))
 	b := g.Constant("conv.bias", tensor.FromFloat32([]float32{-1}, 1))

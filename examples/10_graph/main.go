@@ -18,7 +18,7 @@ import (
 func main() {
 	weights, err := safetensors.Open("../../testdata/rollouts/no_norm_no_noise/weights.safetensors")
 	check(err)
-	g := graph.New(new(graph.Kept))
+	g := graph.New(nil)
 	constant := func(name string) int {
 		t, err := weights.Tensor(name)
 		check(err)

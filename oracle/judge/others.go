@@ -133,11 +133,16 @@ func extreme(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 			return nil, err
 		}
 	}
+	return withPlaces(y, out), nil
+}
+
+// withPlaces are the numbers and, as further outputs, their places.
+func withPlaces(y ball, out []*tensor.Tensor) []ball {
 	all := []ball{y}
 	for _, places := range out[1:] {
 		all = append(all, ball{v: places, exact: true})
 	}
-	return all, nil
+	return all
 }
 
 // ordered bounds the greatest numbers along an axis, each of which moves by no more than any of them does.
@@ -152,11 +157,7 @@ func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 			return nil, err
 		}
 	}
-	all := []ball{y}
-	for _, places := range out[1:] {
-		all = append(all, ball{v: places, exact: true})
-	}
-	return all, nil
+	return withPlaces(y, out), nil
 }
 
 // scatter bounds what puts numbers into others, or adds them. Of a sum there are at most as many terms

@@ -112,15 +112,17 @@ type StepError struct {
 	RMSOverExpected diff.Number `json:"rms_over_expected"`
 }
 
-// StepRow is one step, over all realizations.
+// StepRow is one step, over all realizations: X the device's states, truth what float64 makes
+// of the states before, emulation the claim's own arithmetic, and s the standard deviation that
+// the claim makes one expect of an element's error.
 type StepRow struct {
 	Step      int         `json:"step"`
-	MaxAbs    diff.Number `json:"max_abs"`  // of X - truth
-	MeanAbs   diff.Number `json:"mean_abs"` // of X - truth
-	R64       diff.Number `json:"r64"`      // mean of ((X - truth)/s)^2
-	Re        diff.Number `json:"re"`       // rms of (X - emulation)/s
-	Peak      diff.Number `json:"peak"`     // largest |X - truth|/s
-	Violation bool        `json:"violation"`
+	MaxAbs    diff.Number `json:"max_abs"`   // of X - truth
+	MeanAbs   diff.Number `json:"mean_abs"`  // of X - truth
+	R64       diff.Number `json:"r64"`       // mean of ((X - truth)/s)^2
+	Re        diff.Number `json:"re"`        // rms of (X - emulation)/s
+	Peak      diff.Number `json:"peak"`      // largest |X - truth|/s
+	Violation bool        `json:"violation"` // some statistic is beyond its limit
 }
 
 // LayerRow is one layer of one step, with inputs as the device had them.
@@ -131,10 +133,10 @@ type LayerRow struct {
 	Elements   int         `json:"elements"`
 	Violations int         `json:"violations"` // elements outside of their admissible interval
 	Flips      int         `json:"flips"`      // elements that are not the rounded exact value
-	FlipLimit  diff.Number `json:"flip_limit"`
-	BiasZ      diff.Number `json:"bias_z"`
-	Variance   diff.Number `json:"variance"` // mean of the squared error over the expected one
-	MaxE       diff.Number `json:"max_e"`    // largest error over the rigorous bound: at most 1
+	FlipLimit  diff.Number `json:"flip_limit"` // how many of these a right device has at most
+	BiasZ      diff.Number `json:"bias_z"`     // mean of the errors away from zero, in its standard deviations
+	Variance   diff.Number `json:"variance"`   // mean of the squared error over the expected one
+	MaxE       diff.Number `json:"max_e"`      // largest error over the rigorous bound: at most 1
 	WorstSlice string      `json:"worst_slice"`
 }
 
@@ -170,10 +172,10 @@ type NoiseReport struct {
 // NoiseTest is one statistic of the noise, or of its slope on the specified one.
 type NoiseTest struct {
 	Name  string      `json:"name"`
-	Value diff.Number `json:"value"`
-	Want  diff.Number `json:"want"`
-	Z     diff.Number `json:"z"`
-	OK    bool        `json:"ok"`
+	Value diff.Number `json:"value"` // of the device
+	Want  diff.Number `json:"want"`  // of the specified noise
+	Z     diff.Number `json:"z"`     // how far one is from the other, in standard deviations
+	OK    bool        `json:"ok"`    // within the limit
 }
 
 // Element is one number of the evidence with what it should have been.
@@ -188,9 +190,9 @@ type Element struct {
 	Rounded     string      `json:"rounded"` // to the format, as hexadecimal bits
 	Low         string      `json:"low"`     // admissible from
 	High        string      `json:"high"`    // to, or "" where no interval is known
-	Got         string      `json:"got"`
+	Got         string      `json:"got"`     // as the device has it, bits too
 	GotValue    diff.Number `json:"got_value"`
-	Error       diff.Number `json:"error_over_expected"`
+	Error       diff.Number `json:"error_over_expected"` // over s of a state, over the bound of a layer
 }
 
 // Finding is one thing that a gate found wrong.

@@ -17,8 +17,8 @@ type Points uint16
 const (
 	AtConv    Points = 1 << iota
 	AtBias           // the convolution before its bias is added, beside the sum after it
-	AtNorm           //
-	AtAct            //
+	AtNorm           // a norm
+	AtAct            // an activation
 	AtSum            // of a residual block
 	AtDraw           // the noise's draw,
 	AtProduct        // its product with the scale,
