@@ -157,7 +157,7 @@ var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "Co
 // aroundDisk returns the first use in a file of a function that reaches files around
 // internal/disk, or "".
 func aroundDisk(path string, f *ast.File) (name string) {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/disk/") || strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/disk/") || strings.HasPrefix(filepath.ToSlash(path), "internal/hashed/") || strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
 		return ""
 	}
 	ast.Inspect(f, func(n ast.Node) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/internal/par/partest"
 	"github.com/refrun/refrun/tensor"
 )
@@ -33,6 +34,24 @@ func TestMain(m *testing.M) {
 			os.Exit(code)
 		}
 	}
+}
+
+// weigh returns the weights of keys, up to a factor, and their sum, as two float64 know them.
+func weigh(scale float64, q []float64, keys [][]float64, added []float64) (weights []bigref.Ball, sum bigref.Ball) {
+	greatest := math.Inf(-1)
+	for j, k := range keys {
+		z := bigref.Ball{}
+		for e := range q {
+			z = z.Add(bigref.Exactly(q[e]).Mul(bigref.Exactly(k[e])))
+		}
+		weights = append(weights, z.Mul(bigref.Exactly(scale)).Add(bigref.Exactly(added[j])))
+		greatest = max(greatest, weights[j].Hi)
+	}
+	for j := range weights {
+		weights[j] = weights[j].Sub(bigref.Exactly(greatest)).Exp()
+		sum = sum.Add(weights[j])
+	}
+	return weights, sum
 }
 
 // judge returns a result by rationals and as many bits as it takes: of one query, the keys
@@ -118,7 +137,7 @@ func fill(f fp16.Format, of func() float64, shape ...int) *tensor.Tensor {
 }
 
 func TestJudge(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
+	r, o := rand.New(rand.NewPCG(7, 8)), hashed.New(t, *elements)
 	checked := 0
 	for round := 0; checked < *elements; round++ {
 		kind := kinds[round%len(kinds)]
@@ -166,11 +185,24 @@ func TestJudge(t *testing.T) {
 		}
 		dst := tensor.New(f, n, l, v)
 		Forward(dst, q, k, val, p)
+		o.Add("attention", dst.Data...)
+		if checked += len(dst.Data); !o.Judge {
+			continue
+		}
+		var keys [][]float64 // of the query
+		var added []float64
+		var columns []int // in val, from the key's first
+		var weights []bigref.Ball
+		var below bigref.Ball
 		for i := range dst.Data {
 			b, at, c := i/(l*v), i/v%l, i%v
-			var keys [][]float64
-			var added, values []float64
+			if c == 0 {
+				keys, added, columns = nil, nil, nil
+			}
 			for j := range s {
+				if c > 0 {
+					break
+				}
 				add := 0.0
 				if p.Mask != nil {
 					add = p.Mask.Data[(at*s+j)%len(p.Mask.Data)]
@@ -181,16 +213,24 @@ func TestJudge(t *testing.T) {
 				if p.Causal && j > at || math.IsInf(add, -1) {
 					continue
 				}
-				keys, added, values = append(keys, k.Data[(b*s+j)*e:][:e]), append(added, add), append(values, val.Data[(b*s+j)*v+c])
+				keys, added, columns = append(keys, k.Data[(b*s+j)*e:][:e]), append(added, add), append(columns, (b*s+j)*v)
 			}
-			want := judge(f, scale, q.Data[(b*l+at)*e:][:e], keys, added, values)
+			query := q.Data[(b*l+at)*e:][:e]
+			if c == 0 {
+				weights, below = weigh(scale, query, keys, added)
+			}
+			var values []float64
+			above := bigref.Ball{}
+			for j, first := range columns {
+				values = append(values, val.Data[first+c])
+				above = above.Add(weights[j].Mul(bigref.Exactly(values[j])))
+			}
+			want := above.Quo(below).Or(f, func() float64 { return judge(f, scale, query, keys, added, values) })
 			if got := dst.Data[i]; math.Float64bits(got) != math.Float64bits(want) {
 				t.Fatalf("%s %v round %d element %d: %v, want %v", kind.name, f, round, i, got, want)
 			}
-			checked++
 		}
 	}
-	t.Logf("%d results", checked)
 }
 
 // TestFloat64: the order of the package's doc.

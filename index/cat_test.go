@@ -9,9 +9,7 @@ import (
 
 // TestCat: along its axis the output at i is the source that i falls into.
 func TestCat(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 400 {
-		shape := someShape(r, 1)
+	trials(t, 1, 1, func(o *outputs, r *rand.Rand, shape []int) {
 		axis := r.IntN(len(shape))
 		var src []*tensor.Tensor
 		shape[axis] = 0
@@ -23,7 +21,7 @@ func TestCat(t *testing.T) {
 		}
 		dst := tensor.New(formats[r.IntN(len(formats))], shape...)
 		Cat(dst, axis, src...)
-		holds(t, dst, func(at []int) float64 {
+		holds(t, o, dst, func(at []int) float64 {
 			of, k := append([]int(nil), at...), 0
 			for of[axis] >= src[k].Shape[axis] {
 				of[axis] -= src[k].Shape[axis]
@@ -31,5 +29,5 @@ func TestCat(t *testing.T) {
 			}
 			return src[k].Data[place(src[k].Shape, of)]
 		})
-	}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -57,8 +58,30 @@ func place(shape, at []int) int {
 	return p
 }
 
-// holds compares each number of dst with what the judge says for its indices, rounded.
-func holds(t *testing.T, dst *tensor.Tensor, judge func(at []int) float64) {
+// outputs are those of a test, and their number.
+type outputs struct {
+	*hashed.Outputs
+	n int
+}
+
+func (o *outputs) add(x ...*tensor.Tensor) {
+	for _, x := range x {
+		o.Add("all", x.Data...)
+		o.n += len(x.Data)
+	}
+}
+
+// holds adds dst to the outputs, and compares each number of it with what the judge says for
+// its indices, rounded.
+func holds(t *testing.T, o *outputs, dst *tensor.Tensor, judge func(at []int) float64) {
+	t.Helper()
+	if o.add(dst); o.Judge {
+		each(t, dst, judge)
+	}
+}
+
+// each compares each number of dst with what the judge says for its indices, rounded.
+func each(t *testing.T, dst *tensor.Tensor, judge func(at []int) float64) {
 	t.Helper()
 	at := make([]int, len(dst.Shape))
 	for i, got := range dst.Data {

@@ -27,7 +27,7 @@ func front(v float64, n int) int {
 }
 
 func TestTake(t *testing.T) {
-	trials(20, 1, func(r *rand.Rand, shape []int) {
+	trials(t, 20, 1, func(o *outputs, r *rand.Rand, shape []int) {
 		axis := r.IntN(len(shape))
 		n := max(shape[axis], 1)
 		shape[axis] = n
@@ -41,7 +41,7 @@ func TestTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := len(i.Shape)
-		holds(t, dst, func(at []int) float64 {
+		holds(t, o, dst, func(at []int) float64 {
 			v := i.Data[place(i.Shape, at[axis:axis+k])]
 			from := append(append(append([]int(nil), at[:axis]...), front(v, n)), at[axis+k:]...)
 			return src.Data[place(shape, from)]
@@ -50,7 +50,7 @@ func TestTake(t *testing.T) {
 }
 
 func TestGather(t *testing.T) {
-	trials(21, 1, func(r *rand.Rand, shape []int) {
+	trials(t, 21, 1, func(o *outputs, r *rand.Rand, shape []int) {
 		axis := r.IntN(len(shape))
 		n := max(shape[axis], 1)
 		shape[axis] = n
@@ -64,7 +64,7 @@ func TestGather(t *testing.T) {
 		if err := Gather(dst, src, axis, i); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, dst, func(at []int) float64 {
+		holds(t, o, dst, func(at []int) float64 {
 			at[axis] = front(i.Data[place(out, at)], n)
 			return src.Data[place(shape, at)]
 		})
@@ -82,7 +82,7 @@ func someTuples(r *rand.Rand, shape []int, batch, depth int, more ...int) *tenso
 }
 
 func TestGatherND(t *testing.T) {
-	trials(22, 1, func(r *rand.Rand, shape []int) {
+	trials(t, 22, 1, func(o *outputs, r *rand.Rand, shape []int) {
 		batch := r.IntN(len(shape))
 		depth := 1 + r.IntN(len(shape)-batch)
 		for a := batch; a < batch+depth; a++ {
@@ -95,7 +95,7 @@ func TestGatherND(t *testing.T) {
 		if err := GatherND(dst, src, i, batch); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, dst, func(at []int) float64 {
+		holds(t, o, dst, func(at []int) float64 {
 			from := append([]int(nil), at[:batch]...)
 			for j := range depth {
 				from = append(from, front(i.Data[place(i.Shape, append(append([]int(nil), at[:k]...), j))], shape[batch+j]))
@@ -106,7 +106,7 @@ func TestGatherND(t *testing.T) {
 }
 
 func TestOneHot(t *testing.T) {
-	trials(23, 1, func(r *rand.Rand, shape []int) {
+	trials(t, 23, 1, func(o *outputs, r *rand.Rand, shape []int) {
 		axis := r.IntN(len(shape))
 		n := max(shape[axis], 1)
 		shape[axis] = n
@@ -115,7 +115,7 @@ func TestOneHot(t *testing.T) {
 		if err := OneHot(dst, i, axis); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, dst, func(at []int) float64 {
+		holds(t, o, dst, func(at []int) float64 {
 			if front(i.Data[place(i.Shape, append(append([]int(nil), at[:axis]...), at[axis+1:]...))], n) == at[axis] {
 				return 1
 			}

@@ -1,6 +1,7 @@
 package matmul
 
 import (
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -8,12 +9,14 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 
 // summed judges an expression of operands with labels: for each element of the result
-// the exact sum over all other labels of the product of what the operands have there.
-func summed(out string, size map[byte]int, labels []string, operands []*tensor.Tensor) []*big.Rat {
+// the sum over all other labels of the product of what the operands have there, of which it
+// returns the factors.
+func summed(out string, size map[byte]int, labels []string, operands []*tensor.Tensor) [][][]float64 {
 	all := out
 	for _, l := range labels {
 		for i := range len(l) {
@@ -26,10 +29,7 @@ func summed(out string, size map[byte]int, labels []string, operands []*tensor.T
 	for i := range len(out) {
 		n *= size[out[i]]
 	}
-	sums := make([]*big.Rat, n)
-	for i := range sums {
-		sums[i] = new(big.Rat)
-	}
+	sums := make([][][]float64, n)
 	index := map[byte]int{}
 	var walk func(d, at int)
 	walk = func(d, at int) {
@@ -44,25 +44,48 @@ func summed(out string, size map[byte]int, labels []string, operands []*tensor.T
 			}
 			return
 		}
-		p := big.NewRat(1, 1)
+		var p []float64
 		for i, t := range operands {
 			from := 0
 			for j, n := range t.Shape {
 				from = from*n + index[labels[i][j]]%n
 			}
-			p.Mul(p, bigref.Rat(t.Data[from]))
+			p = append(p, t.Data[from])
 		}
-		sums[at].Add(sums[at], p)
+		sums[at] = append(sums[at], p)
 	}
 	walk(0, 0)
 	return sums
+}
+
+// total rounds a sum of products.
+func total(sum [][]float64, f fp16.Format) float64 {
+	ball := bigref.Ball{}
+	for _, factors := range sum {
+		p := bigref.Exactly(1)
+		for _, v := range factors {
+			p = p.Mul(bigref.Exactly(v))
+		}
+		ball = ball.Add(p)
+	}
+	return ball.Or(f, func() float64 {
+		r := new(big.Rat)
+		for _, factors := range sum {
+			p := big.NewRat(1, 1)
+			for _, v := range factors {
+				p.Mul(p, bigref.Rat(v))
+			}
+			r.Add(r, p)
+		}
+		return bigref.Round(r, f)
+	})
 }
 
 // TestEinsum: expressions of one and two operands, each one function.
 func TestEinsum(t *testing.T) {
 	size := map[byte]int{'a': 2, 'b': 3, 'i': 4, 'j': 5, 'k': 6, 'l': 1, 'z': 0}
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, c := range []struct {
+	expressions := []struct {
 		spec, out string
 		labels    []string
 	}{
@@ -86,7 +109,19 @@ func TestEinsum(t *testing.T) {
 		{"iz,zj->ij", "ij", []string{"iz", "zj"}},
 		{" b i j , j -> b i ", "bi", []string{"bij", "j"}},
 		{",ij->ij", "ij", []string{"", "ij"}},
-	} {
+	}
+	makers := []func() float64{
+		r.NormFloat64,
+		func() float64 { return float64(r.IntN(9) - 4) },
+		func() float64 { return (float64(r.IntN(2))*2 - 1) * (1 + float64(r.IntN(8))*0x1p-10) }, // cancel
+		func() float64 { return math.Ldexp(r.NormFloat64(), r.IntN(100)-50) },
+		func() float64 { return []float64{1, 0x1p-12, 3, -0x1p-12, 0x1p-60}[r.IntN(5)] }, // ties
+		func() float64 { return math.Ldexp(float64(r.IntN(65)-32), -149) },
+	}
+	o := hashed.New(t, *long)
+	for trial, seen := 0, 0; trial < 6*len(expressions) || seen < *long; trial++ {
+		c, of := expressions[trial%len(expressions)], makers[trial/len(expressions)%len(makers)]
+		in, f := formats[r.IntN(len(formats))], formats[r.IntN(len(formats))]
 		var operands []*tensor.Tensor
 		var shapes [][]int
 		for _, l := range c.labels {
@@ -94,22 +129,32 @@ func TestEinsum(t *testing.T) {
 			for i := range len(l) {
 				shape = append(shape, size[l[i]])
 			}
-			operands, shapes = append(operands, random(r, fp16.Float32, shape...)), append(shapes, shape)
+			x := tensor.New(in, shape...)
+			for i := range x.Data {
+				if x.Data[i] = in.Round(of()); math.IsInf(x.Data[i], 0) {
+					x.Data[i] = 1
+				}
+			}
+			operands, shapes = append(operands, x), append(shapes, shape)
 		}
 		shape, err := EinsumShape(c.spec, shapes...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dst := tensor.New(fp16.Float32, shape...)
+		dst := tensor.New(f, shape...)
 		if err := Einsum(dst, c.spec, operands...); err != nil {
 			t.Fatal(err)
+		}
+		o.Add("einsum", dst.Data...)
+		if seen += len(dst.Data); !o.Judge {
+			continue
 		}
 		want := summed(c.out, size, c.labels, operands)
 		if len(want) != len(dst.Data) {
 			t.Fatalf("%s: shape %v", c.spec, shape)
 		}
 		for i, v := range want {
-			if w := bigref.Round(v, fp16.Float32); dst.Data[i] != w {
+			if w := total(v, f); math.Float64bits(dst.Data[i]) != math.Float64bits(w) {
 				t.Fatalf("%s: element %d is %v, want %v", c.spec, i, dst.Data[i], w)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
@@ -45,8 +46,8 @@ func checkElement(t *testing.T, dst, src *tensor.Tensor, judge bigref.Norm, i in
 	t.Helper()
 	want := judge.Round(src.Data[i], gamma, beta, dst.Format)
 	if got := dst.Data[i]; !same(got, want) {
-		mean, _ := judge.Mean.Float64()
-		v, _ := judge.V.Float64()
+		mean, _ := judge.Mean().Float64()
+		v, _ := judge.V().Float64()
 		t.Fatalf("%v, %v to %v, element %d: x %x mean %x V %x gamma %x beta %x: got %x, want %x",
 			dst.Dims(), src.Format, dst.Format, i, src.Data[i], mean, v, gamma, beta, got, want)
 	}
@@ -98,27 +99,34 @@ var shapes = []struct{ n, c, h, w, groups int }{
 	{1, 3, 5, 3, 3},
 	{2, 6, 3, 2, 3},
 	{1, 2, 4, 4, 1},
+	{1, 8, 5, 9, 2},
 }
 
 func TestGroupAgainstJudge(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	for _, s := range sources {
-		t.Run(s.name, func(t *testing.T) {
-			for _, f := range formats {
-				for i, sh := range shapes {
-					src := filled(s, []fp16.Format{f, fp16.Float32}[i&1], r, sh.n, sh.c, sh.h, sh.w)
-					dst := tensor.New(f, sh.n, sh.c, sh.h, sh.w)
-					gamma, beta := float32s(r, sh.c, r.NormFloat64), float32s(r, sh.c, r.NormFloat64)
-					norm.Group(dst, src, sh.groups, gamma, beta, 1e-5)
-					checkGroup(t, dst, src, sh.groups, gamma, beta, 1e-5, 1)
-					norm.Group(dst, src, sh.groups, nil, nil, 0x1p-300)
-					checkGroup(t, dst, src, sh.groups, nil, nil, 0x1p-300, 1)
-					norm.Instance(dst, src, gamma, nil, 1e-5)
-					checkGroup(t, dst, src, src.C(), gamma, nil, 1e-5, 1)
-				}
+	hashed.OnEach(t, *norm.Elements, func(o *hashed.Outputs) {
+		r := rand.New(rand.NewPCG(1, 1))
+		check := func(what string, dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float64) {
+			t.Helper()
+			if o.Add(what, dst.Data...); o.Judge {
+				checkGroup(t, dst, src, groups, gamma, beta, eps, 1)
 			}
-		})
-	}
+		}
+		for seen, trial := 0, 0; seen < *norm.Elements; trial++ {
+			s, f := sources[trial%len(sources)], formats[trial/len(sources)%len(formats)]
+			for i, sh := range shapes {
+				src := filled(s, []fp16.Format{f, fp16.Float32}[i&1], r, sh.n, sh.c, sh.h, sh.w)
+				dst := tensor.New(f, sh.n, sh.c, sh.h, sh.w)
+				gamma, beta := float32s(r, sh.c, r.NormFloat64), float32s(r, sh.c, r.NormFloat64)
+				norm.Group(dst, src, sh.groups, gamma, beta, 1e-5)
+				check("group_norm", dst, src, sh.groups, gamma, beta, 1e-5)
+				norm.Group(dst, src, sh.groups, nil, nil, 0x1p-300)
+				check("group_norm", dst, src, sh.groups, nil, nil, 0x1p-300)
+				norm.Instance(dst, src, gamma, nil, 1e-5)
+				check("instance_norm", dst, src, src.C(), gamma, nil, 1e-5)
+				seen += len(dst.Data)
+			}
+		}
+	})
 }
 
 // TestExactTies builds groups of mean 0 whose V is the square of 1, 2 or 4, so
@@ -161,8 +169,13 @@ func TestExactTies(t *testing.T) {
 }
 
 func TestBatchAgainstJudge(t *testing.T) {
+	hashed.OnEach(t, *norm.Elements, func(o *hashed.Outputs) { batchAgainstJudge(t, o) })
+}
+
+func batchAgainstJudge(t *testing.T, o *hashed.Outputs) {
 	r := rand.New(rand.NewPCG(3, 3))
-	for _, s := range sources {
+	for seen, trial := 0, 0; seen < *norm.Elements; trial++ {
+		s := sources[trial%len(sources)]
 		for _, f := range formats {
 			const c = 6
 			src := filled(s, f, r, 2, c, 3, 3)
@@ -177,7 +190,12 @@ func TestBatchAgainstJudge(t *testing.T) {
 			gamma[3] = 0
 			for _, eps := range []float64{1e-5, 0.25} {
 				norm.Batch(dst, src, mean, variance, gamma, beta, eps)
+				o.Add("batch_norm", dst.Data...)
+				seen += len(dst.Data)
 				for i := range dst.Data {
+					if !o.Judge {
+						break
+					}
 					c := i / 9 % c
 					checkElement(t, dst, src, bigref.RunningNorm(mean[c], variance[c], eps), i, gamma[c], beta[c])
 				}

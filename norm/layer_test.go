@@ -1,18 +1,16 @@
 package norm_test
 
 import (
-	"flag"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
-
-var elements = flag.Int("norm.elements", 20_000, "how many numbers of layer and RMS norms the judge sees")
 
 // mirrored returns the numbers and their negatives: their mean is 0, and their variance the
 // mean square of the numbers.
@@ -26,8 +24,12 @@ func mirrored(xs []float64) []float64 {
 
 // TestRowsAgainstJudge: layer and RMS norms are the judge's.
 func TestRowsAgainstJudge(t *testing.T) {
+	hashed.OnEach(t, *norm.Elements, func(o *hashed.Outputs) { rowsAgainstJudge(t, o) })
+}
+
+func rowsAgainstJudge(t *testing.T, o *hashed.Outputs) {
 	r := rand.New(rand.NewPCG(21, 22))
-	for seen, trial := 0, 0; seen < *elements; trial++ {
+	for seen, trial := 0, 0; seen < *norm.Elements; trial++ {
 		s, f := sources[trial%len(sources)], formats[trial/len(sources)%len(formats)]
 		n := []int{1, 2, 7, 24, 100}[r.IntN(5)]
 		src := filled(s, []fp16.Format{f, fp16.Float32}[r.IntN(2)], r, 2, 1, 1, n)
@@ -43,21 +45,29 @@ func TestRowsAgainstJudge(t *testing.T) {
 		if r.IntN(4) == 0 {
 			beta = nil
 		}
+		seen += 2 * n
 		norm.Layer(dst, src, n, gamma, beta, eps)
+		o.Add("layer_norm", dst.Data...)
 		for k := range 2 {
+			if !o.Judge {
+				break
+			}
 			judge := bigref.GroupNorm(src.Data[k*n:][:n], eps)
 			for i := range n {
 				checkElement(t, dst, src, judge, k*n+i, param(gamma, i, 1), param(beta, i, 0))
 			}
 		}
 		norm.RMS(dst, src, n, gamma, eps)
+		o.Add("rms_norm", dst.Data...)
 		for k := range 2 {
+			if !o.Judge {
+				break
+			}
 			judge := bigref.GroupNorm(mirrored(src.Data[k*n:][:n]), eps)
 			for i := range n {
 				checkElement(t, dst, src, judge, k*n+i, param(gamma, i, 1), 0)
 			}
 		}
-		seen += 4 * n
 	}
 }
 

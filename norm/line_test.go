@@ -78,9 +78,9 @@ func TestBound(t *testing.T) {
 // distance returns |y - gamma (x-mean)/sqrt(V) - beta| from 1500 bits.
 func distance(judge bigref.Norm, x, gamma, beta, y float64) float64 {
 	float := func(r *big.Rat) *big.Float { return new(big.Float).SetPrec(1500).SetRat(r) }
-	z := float(new(big.Rat).Sub(bigref.Rat(x), judge.Mean))
+	z := float(new(big.Rat).Sub(bigref.Rat(x), judge.Mean()))
 	z.Mul(z, float(bigref.Rat(gamma)))
-	z.Quo(z, new(big.Float).Sqrt(float(judge.V)))
+	z.Quo(z, new(big.Float).Sqrt(float(judge.V())))
 	z.Add(z, float(bigref.Rat(beta)))
 	d, _ := z.Sub(z, float(bigref.Rat(y))).Float64()
 	return math.Abs(d)

@@ -1,6 +1,7 @@
 package norm
 
 import (
+	"flag"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -10,7 +11,10 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/hashed"
 )
+
+var Elements = flag.Int("norm.elements", 20_000, "how many numbers of each norm the judge sees")
 
 // numbers returns n random float32 numbers of that size.
 func numbers(r *rand.Rand, n int, scale float64) []float64 {
@@ -28,30 +32,54 @@ func sameNumber(a, b float64) bool {
 
 // TestMinMax compares with rational arithmetic, rounded once.
 func TestMinMax(t *testing.T) {
+	hashed.OnEach(t, *Elements, func(o *hashed.Outputs) { minmax(t, o) })
+}
+
+// state returns the numbers of a state: ordinary ones, integers, which have ties and exact
+// quotients, of all sizes, and with a large mean.
+func state(r *rand.Rand, i int, f fp16.Format) []float64 {
+	x := numbers(r, 2+r.IntN(30), math.Ldexp(1, r.IntN(20)-10))
+	for j := range x {
+		switch i % 5 {
+		case 0:
+			x[j] = math.Trunc(4 * x[j])
+		case 1:
+			x[j] = math.Ldexp(x[j], r.IntN(60)-40)
+		case 2:
+			x[j] = 1000 + float64(x[j]*0x1p-8)
+		}
+		if x[j] = f.Round(x[j]); x[j]-x[j] != 0 {
+			x[j] = 1
+		}
+	}
+	return x
+}
+
+func minmax(t *testing.T, o *hashed.Outputs) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		for i := range 300 {
-			x := numbers(r, 2+r.IntN(30), math.Ldexp(1, r.IntN(20)-10))
-			if i%4 == 0 {
-				for j := range x {
-					x[j] = math.Trunc(4 * x[j]) // integers: ties and exact quotients
-				}
-			}
-			for j := range x {
-				x[j] = f.Round(x[j])
-			}
+	for i, seen := 0, 0; seen < *Elements; i++ {
+		for _, f := range []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16} {
+			x := state(r, i, f)
+			seen += len(x)
 			lo, hi := x[0], x[0]
 			for _, v := range x {
 				lo, hi = min(lo, v), max(hi, v)
 			}
 			got := append([]float64(nil), x...)
 			MinMax(got, f)
+			o.Add("minmax", got...)
 			for j, v := range x {
+				if !o.Judge {
+					break
+				}
 				want := v
 				if hi-lo > 1e-8 {
-					n := new(big.Rat).Sub(bigref.Rat(v), bigref.Rat(lo))
-					d := new(big.Rat).Sub(bigref.Rat(hi), bigref.Rat(lo))
-					want = bigref.Round(n.Quo(n, d), f)
+					least := bigref.Exactly(lo)
+					want = bigref.Exactly(v).Sub(least).Quo(bigref.Exactly(hi).Sub(least)).Or(f, func() float64 {
+						n := new(big.Rat).Sub(bigref.Rat(v), bigref.Rat(lo))
+						d := new(big.Rat).Sub(bigref.Rat(hi), bigref.Rat(lo))
+						return bigref.Round(n.Quo(n, d), f)
+					})
 				}
 				if !sameNumber(got[j], want) {
 					t.Fatalf("%v: element %v of [%v,%v] is %v, want %v", f, v, lo, hi, got[j], want)
@@ -106,15 +134,35 @@ func TestSettleQuotient(t *testing.T) {
 // TestZScore compares with a thousand bits; the scores of random numbers are
 // irrational, so that is never a tie.
 func TestZScore(t *testing.T) {
+	hashed.OnEach(t, *Elements, func(o *hashed.Outputs) { zscore(t, o) })
+}
+
+func zscore(t *testing.T, o *hashed.Outputs) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 200 {
-		x := numbers(r, 3+r.IntN(30), math.Ldexp(1, r.IntN(20)-10))
+	for i, seen := 0, 0; seen < *Elements; i++ {
+		f := []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16}[i%4]
+		x := state(r, i, f)
+		seen += len(x)
 		got := append([]float64(nil), x...)
-		ZScore(got, fp16.Float32)
+		ZScore(got, f)
+		o.Add("zscore", got...)
+		if !o.Judge {
+			continue
+		}
+		mean, square := bigref.Ball{}, bigref.Ball{}
+		for _, v := range x {
+			mean = mean.Add(bigref.Exactly(v))
+		}
+		mean = mean.Quo(bigref.Exactly(float64(len(x))))
+		for _, v := range x {
+			d := bigref.Exactly(v).Sub(mean)
+			square = square.Add(d.Mul(d))
+		}
+		by := square.Quo(bigref.Exactly(float64(len(x) - 1))).Sqrt().Add(bigref.Exactly(tiny))
 		for j, v := range x {
-			want, _ := new(big.Float).SetPrec(1000).SetRat(scoreRat(x, v)).Float32()
-			if float32(got[j]) != want {
-				t.Fatalf("%v: got %v, want %v", v, got[j], want)
+			want := bigref.Exactly(v).Sub(mean).Quo(by).Or(f, func() float64 { return bigref.Round(scoreRat(x, v), f) })
+			if !sameNumber(got[j], want) {
+				t.Fatalf("%v: %v of %v: got %v, want %v", f, v, x, got[j], want)
 			}
 		}
 	}

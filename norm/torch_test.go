@@ -47,8 +47,8 @@ type stats struct {
 func statsOf(xs []float64, eps float64) stats {
 	judge := bigref.GroupNorm(xs, 0)
 	s := stats{n: float64(len(xs)), eps: eps}
-	s.mean, _ = judge.Mean.Float64()
-	s.variance, _ = judge.V.Float64()
+	s.mean, _ = judge.Mean().Float64()
+	s.variance, _ = judge.V().Float64()
 	lo, hi := xs[0], xs[0]
 	for _, x := range xs {
 		s.meanAbs += math.Abs(x) / s.n
@@ -188,8 +188,8 @@ func TestTorch(t *testing.T) {
 				} else {
 					judge = bigref.RunningNorm(mean[g%src.C()], variance[g%src.C()], eps)
 				}
-				mu, _ := judge.Mean.Float64()
-				v, _ := judge.V.Float64()
+				mu, _ := judge.Mean().Float64()
+				v, _ := judge.V().Float64()
 				s := statsOf(xs, eps)
 				for i := g * m; i < (g+1)*m; i++ {
 					ch := i / (src.H() * src.W()) % src.C()

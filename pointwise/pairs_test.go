@@ -60,6 +60,17 @@ var exactOf = map[Op]func(a, b float64) (r *big.Rat, zero float64, ok bool){
 	},
 }
 
+// ballsOf are those that are sums, products and quotients as two float64 know them.
+var ballsOf = map[Op]func(a, b bigref.Ball) bigref.Ball{
+	Add: bigref.Ball.Add, Sub: bigref.Ball.Sub, Mul: bigref.Ball.Mul, Div: bigref.Ball.Quo,
+	PReLU: func(a, b bigref.Ball) bigref.Ball {
+		if a.Hi > 0 {
+			return a
+		}
+		return a.Mul(b)
+	},
+}
+
 // towardsZero and down make a fraction a whole number.
 func towardsZero(q *big.Rat) *big.Int { return new(big.Int).Quo(q.Num(), q.Denom()) }
 

@@ -8,16 +8,34 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/tensor"
 )
+
+// surely reports whether two float64 say that a norm is v.
+func surely(x []float64, p int, f fp16.Format, v float64) bool {
+	sum := bigref.Ball{}
+	for _, a := range x {
+		b := bigref.Exactly(math.Abs(a))
+		if p == 2 {
+			b = b.Mul(b)
+		}
+		sum = sum.Add(b)
+	}
+	if p == 2 {
+		sum = sum.Sqrt()
+	}
+	y, ok := sum.Round(f)
+	return ok && sameBits(v, y)
+}
 
 // TestLp: a norm is the number v of the format for which the exact one lies between the
 // middles of v and its neighbours, on the middle if v is the even one: of roots that is
 // decided by squares, of random windows, and of those whose norm is such a middle.
 func TestLp(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 10))
+	r, o := rand.New(rand.NewPCG(9, 10)), hashed.New(t, *elements)
 	middles := 0
-	for trial, seen := 0, 0; seen < *elements/2; trial++ {
+	for trial, seen := 0, 0; seen < *elements; trial++ {
 		kind := trial % (len(kinds) + 1)
 		n := 1 + r.IntN(9)
 		x := random(r, kind%len(kinds), fp16.Float32, []int{3, n})
@@ -30,7 +48,11 @@ func TestLp(t *testing.T) {
 			for _, f := range formats {
 				y := tensor.New(f, 3, 1)
 				Lp(y, x, p, Blocks(n, n))
+				o.Add("lp", y.Data...)
 				for i, v := range y.Data {
+					if seen++; !o.Judge || kind < len(kinds) && surely(x.Data[i*n:(i+1)*n], p, f, v) {
+						continue
+					}
 					sum := new(big.Rat)
 					for _, a := range x.Data[i*n : (i+1)*n] {
 						q := bigref.Rat(math.Abs(a))
@@ -46,7 +68,6 @@ func TestLp(t *testing.T) {
 						}
 						return q
 					}
-					seen++
 					if sum.Sign() == 0 {
 						if !sameBits(v, 0) {
 							t.Fatalf("%v: norm %v: want 0", x.Data, v)
@@ -80,7 +101,7 @@ func TestLp(t *testing.T) {
 			}
 		}
 	}
-	if middles < 100 {
+	if middles < 100 && o.Judge {
 		t.Errorf("only %d middles", middles)
 	}
 	y := tensor.New(fp16.Float64, 1, 1)

@@ -75,27 +75,51 @@ func keys(coefficient float64) kernel {
 	}
 }
 
-// weighted returns the exact weighted sum of a plane and that of magnitudes, at one
-// position of each axis.
-func weighted(plane []float64, in []int, at []*big.Rat, k kernel) (sum, size *big.Rat) {
+// A share is what a number of an axis counts for.
+type share struct {
+	row    int
+	weight *big.Rat
+	ball   bigref.Ball
+}
+
+// sharesAt returns the shares of the numbers around a position of an axis of n.
+func sharesAt(at *big.Rat, n int, k kernel) (all []share) {
+	base := floorOf(at)
+	for j := base - 2; j <= base+3; j++ {
+		if w := k(new(big.Rat).Abs(sub(at, ratio(j, 1)))); w.Sign() != 0 {
+			all = append(all, share{min(max(j, 0), n-1), w, bigref.Of(w)})
+		}
+	}
+	return all
+}
+
+// weighted returns the exact weighted sum of a plane and that of magnitudes, with the shares of
+// one position of each axis.
+func weighted(plane []float64, in []int, at [][]share) (sum, size *big.Rat) {
 	if len(in) == 0 {
 		v := bigref.Rat(plane[0])
 		return v, new(big.Rat).Abs(v)
 	}
 	step := tensor.Size(in[1:])
 	sum, size = new(big.Rat), new(big.Rat)
-	base := floorOf(at[0])
-	for j := base - 2; j <= base+3; j++ {
-		w := k(new(big.Rat).Abs(sub(at[0], ratio(j, 1))))
-		if w.Sign() == 0 {
-			continue
-		}
-		row := min(max(j, 0), in[0]-1)
-		s, m := weighted(plane[row*step:(row+1)*step], in[1:], at[1:], k)
-		sum.Add(sum, mul(w, s))
-		size.Add(size, mul(new(big.Rat).Abs(w), m))
+	for _, of := range at[0] {
+		s, m := weighted(plane[of.row*step:(of.row+1)*step], in[1:], at[1:])
+		sum.Add(sum, mul(of.weight, s))
+		size.Add(size, mul(new(big.Rat).Abs(of.weight), m))
 	}
 	return sum, size
+}
+
+// ballOf is the sum as two float64 know it.
+func ballOf(plane []float64, in []int, at [][]share) (sum bigref.Ball) {
+	if len(in) == 0 {
+		return bigref.Exactly(plane[0])
+	}
+	step := tensor.Size(in[1:])
+	for _, of := range at[0] {
+		sum = sum.Add(of.ball.Mul(ballOf(plane[of.row*step:(of.row+1)*step], in[1:], at[1:])))
+	}
+	return sum
 }
 
 // next returns the number next to a position.

@@ -3,6 +3,7 @@ package spectral
 import (
 	"math"
 	"math/big"
+	"slices"
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
@@ -32,9 +33,13 @@ func judgeRoot(m, n int, prec uint) number {
 	if !ok {
 		table := make([]number, n)
 		for i := range table {
-			t := new(big.Float).SetPrec(prec).Mul(bigref.Pi(prec), new(big.Float).SetInt64(int64(2*i)))
-			t.Quo(t, new(big.Float).SetPrec(prec).SetInt64(int64(n)))
-			table[i] = number{bigref.Cos(t, prec), bigref.Sin(t, prec)}
+			if i > 1 { // a product, off by less than 8 i 2^-prec
+				table[i] = rotated(table[i/2], table[i-i/2], prec)
+			} else {
+				t := new(big.Float).SetPrec(prec).Mul(bigref.Pi(prec), new(big.Float).SetInt64(int64(2*i)))
+				t.Quo(t, new(big.Float).SetPrec(prec).SetInt64(int64(n)))
+				table[i] = number{bigref.Cos(t, prec), bigref.Sin(t, prec)}
+			}
 			switch { // bigref's errors are relative to no zeros
 			case 4*i == n || 4*i == 3*n:
 				table[i].re = new(big.Float).SetPrec(prec)
@@ -45,6 +50,15 @@ func judgeRoot(m, n int, prec uint) number {
 		of, _ = judgeRoots.LoadOrStore(rootKey{n, prec}, table)
 	}
 	return of.([]number)[m%n]
+}
+
+// rotated is a complex product.
+func rotated(a, b number, prec uint) number {
+	p := zeroNumber(prec)
+	q := zeroNumber(prec)
+	p.re.Sub(p.re.Mul(a.re, b.re), q.re.Mul(a.im, b.im))
+	p.im.Add(p.im.Mul(a.re, b.im), q.im.Mul(a.im, b.re))
+	return p
 }
 
 // axisOf applies the complex transform to one axis of numbers of that shape.
@@ -90,6 +104,7 @@ type judged struct {
 
 	size    *big.Float
 	answers map[uint][]number
+	balls   [][2]bigref.Ball
 }
 
 // answer returns all numbers, before the factor of the norm, off by less than
@@ -188,9 +203,127 @@ func (j *judged) value(i, part int, prec uint) (v, err *big.Float) {
 	return v.Quo(v, by), err
 }
 
+// ballRoots are cos and sin of 2 pi m/n as two float64 know them.
+var ballRoots = map[int][][2]bigref.Ball{}
+
+func ballRoot(m, n int) [2]bigref.Ball {
+	if ballRoots[n] == nil {
+		for i := range n {
+			var b [2]bigref.Ball
+			if 4*i%n == 0 {
+				b[0], b[1] = bigref.Exactly([]float64{1, 0, -1, 0}[4*i/n]), bigref.Exactly([]float64{0, 1, 0, -1}[4*i/n])
+			} else {
+				w := judgeRoot(i, n, 256)
+				re, _ := w.re.Rat(nil)
+				im, _ := w.im.Rat(nil)
+				b[0], b[1] = bigref.Of(re), bigref.Of(im)
+				b[0].Err += 0x1p-220
+				b[1].Err += 0x1p-220
+			}
+			ballRoots[n] = append(ballRoots[n], b)
+		}
+	}
+	return ballRoots[n][m%n]
+}
+
+// ballsOf returns all numbers as two float64 know them, by the definition as well.
+func (j *judged) ballsOf() [][2]bigref.Ball {
+	x := make([][2]bigref.Ball, len(j.x))
+	for i, v := range j.x {
+		x[i] = [2]bigref.Ball{bigref.Exactly(real(v)), bigref.Exactly(imag(v))}
+	}
+	inverse := j.kind == "ifft" || j.kind == "irfft"
+	shape := slices.Clone(j.shape)
+	last := len(shape) - 1
+	if j.kind == "irfft" { // what the half spectrum leaves out
+		h := shape[last]
+		shape[last] = j.n
+		var full [][2]bigref.Ball
+		along(x, j.shape[:last], h, inverse)
+		for row := 0; row < len(x); row += h {
+			for k := range j.n {
+				switch {
+				case k == 0 || 2*k == j.n:
+					full = append(full, [2]bigref.Ball{x[row+k][0]})
+				case 2*k < j.n:
+					full = append(full, x[row+k])
+				default:
+					full = append(full, [2]bigref.Ball{x[row+j.n-k][0], x[row+j.n-k][1].Neg()})
+				}
+			}
+		}
+		x = full
+		along(x, shape[last:], 1, inverse)
+		return x
+	}
+	along(x, shape, 1, inverse)
+	if j.kind == "rfft" {
+		var y [][2]bigref.Ball
+		for i, v := range x {
+			if h := shape[last]; i%h <= h/2 {
+				y = append(y, v)
+			}
+		}
+		return y
+	}
+	return x
+}
+
+// along transforms numbers in place, along all axes of a shape; inner numbers belong to each
+// place, and the shape may be repeated.
+func along(x [][2]bigref.Ball, shape []int, inner int, inverse bool) {
+	for a := len(shape) - 1; a >= 0; a-- {
+		n := shape[a]
+		line := make([][2]bigref.Ball, n)
+		for first := range len(x) {
+			if first/inner%n != 0 {
+				continue
+			}
+			for k := range n {
+				line[k] = x[first+k*inner]
+			}
+			for k := range n {
+				var re, im bigref.Ball
+				for i, v := range line {
+					w := ballRoot(i*k, n)
+					if !inverse {
+						w[1] = w[1].Neg()
+					}
+					if v[0] != (bigref.Ball{}) {
+						re, im = re.Add(v[0].Mul(w[0])), im.Add(v[0].Mul(w[1]))
+					}
+					if v[1] != (bigref.Ball{}) {
+						re, im = re.Sub(v[1].Mul(w[1])), im.Add(v[1].Mul(w[0]))
+					}
+				}
+				x[first+k*inner] = [2]bigref.Ball{re, im}
+			}
+		}
+		inner *= n
+	}
+}
+
+// ball returns one part of one number.
+func (j *judged) ball(i, part int) bigref.Ball {
+	if j.balls == nil {
+		j.balls = j.ballsOf()
+	}
+	v, by := j.balls[i][part], bigref.Exactly(float64(j.points()))
+	switch {
+	case j.norm == Ortho:
+		by = by.Sqrt()
+	case (j.norm == Backward) != (j.kind == "ifft" || j.kind == "irfft"):
+		return v
+	}
+	return v.Quo(by)
+}
+
 // round returns one part of one number rounded to a format. What is within 2^-1500 of 0,
 // or of a number of 200 bits, relative to all, is held to be it.
 func (j *judged) round(i, part int, f fp16.Format) float64 {
+	if y, ok := j.ball(i, part).Round(f); ok {
+		return y
+	}
 	const enough = 256
 	if y, ok := between(j.value(i, part, enough))(f); ok {
 		return y

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -175,10 +176,14 @@ func (t *trial) run() {
 
 // TestAgainstJudge: every part of every number is the judge's.
 func TestAgainstJudge(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r, o := rand.New(rand.NewPCG(1, 2)), hashed.New(t, *elements)
 	for i, done := 0, 0; done < *elements; i++ {
 		c := newTrial(r, i)
 		c.run()
+		o.Add(c.kind, c.dst.Data...)
+		if done += len(c.dst.Data); !o.Judge {
+			continue
+		}
 		parts := 2
 		if c.kind == "irfft" {
 			parts = 1
@@ -190,7 +195,6 @@ func TestAgainstJudge(t *testing.T) {
 					if !equal(got, want) {
 						t.Fatalf("%s: part %d of number %d of set %d is %v, want %v", c.what, p, k, set, got, want)
 					}
-					done++
 				}
 			}
 		}

@@ -288,9 +288,10 @@ func GELU(x float64, f fp16.Format) float64 {
 }
 
 // GELUTanh returns x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) rounded to
-// f, for a finite float64 x. The tails are smaller than those of GELU.
+// f, for a finite float64 x. The tails are smaller than those of GELU: at -22 the factor is
+// below 2 e^-794 = 2^-1145.
 func GELUTanh(x float64, f fp16.Format) float64 {
-	if y, ok := tail(x, 40, 12, f); ok {
+	if y, ok := tail(x, 22, 12, f); ok {
 		return y
 	}
 	return Nearest(f, func(prec uint) *big.Float {
@@ -334,14 +335,13 @@ func RoundTanh(x float64, f fp16.Format) float64 {
 // above -2^-1080, and above pos, where it lies below x by less than 2^-60 x:
 // no middle of two numbers of a format lies in between, as x is a float64.
 func tail(x, neg, pos float64, f fp16.Format) (float64, bool) {
-	tiny := pow2(-1080)
 	switch {
 	case x == 0:
 		return x, true
 	case x < -neg:
-		return Round(tiny.Neg(tiny), f), true
+		return math.Copysign(0, -1), true
 	case x > pos:
-		return Round(new(big.Rat).Sub(Rat(x), tiny), f), true
+		return Round(new(big.Rat).Sub(Rat(x), pow2(-1080)), f), true
 	}
 	return 0, false
 }

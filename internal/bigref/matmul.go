@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
@@ -15,22 +16,30 @@ import (
 // real numbers.
 func Matmul(f fp16.Format, a, b, c []float64, m, n, k int, alpha, beta float64) []float64 {
 	out := make([]float64, m*n)
-	x, ex := integers(finite(a))
-	y, ey := integers(finite(b))
-	factor := new(big.Rat).Mul(pow2(ex+ey), Rat(alpha))
+	whole := sync.OnceValues(func() (x, y []*big.Int) {
+		x, _ = integers(finite(a))
+		y, _ = integers(finite(b))
+		return x, y
+	})
+	factor := sync.OnceValue(func() *big.Rat {
+		_, ex := integers(finite(a))
+		_, ey := integers(finite(b))
+		return new(big.Rat).Mul(pow2(ex+ey), Rat(alpha))
+	})
 	par.For(m*n, func(at int) {
 		i, j := at/n, at%n
 		var added float64
 		if c != nil {
 			added = c[at]
 		}
-		sum, p := new(big.Int), new(big.Int)
+		ball := Ball{}
 		var inner, all extended
 		for l := range k {
 			if v, w := a[i*k+l], b[l*n+j]; infinite(v) || infinite(w) {
 				inner.meet(times(v, w))
+			} else {
+				ball = ball.Add(Exactly(v).Mul(Exactly(w)))
 			}
-			sum.Add(sum, p.Mul(x[i*k+l], y[l*n+j]))
 		}
 		if inner.any {
 			all.meet(times(alpha, inner.value()))
@@ -42,9 +51,16 @@ func Matmul(f fp16.Format, a, b, c []float64, m, n, k int, alpha, beta float64) 
 			out[at] = all.value()
 			return
 		}
-		r := new(big.Rat).SetInt(sum)
-		r.Mul(r, factor)
-		out[at] = Round(r.Add(r, new(big.Rat).Mul(Rat(beta), Rat(added))), f)
+		out[at] = ball.Mul(Exactly(alpha)).Add(Exactly(beta).Mul(Exactly(added))).Or(f, func() float64 {
+			x, y := whole()
+			sum, p := new(big.Int), new(big.Int)
+			for l := range k {
+				sum.Add(sum, p.Mul(x[i*k+l], y[l*n+j]))
+			}
+			r := new(big.Rat).SetInt(sum)
+			r.Mul(r, factor())
+			return Round(r.Add(r, new(big.Rat).Mul(Rat(beta), Rat(added))), f)
+		})
 	})
 	return out
 }

@@ -3,41 +3,74 @@ package bigref
 import (
 	"math"
 	"math/big"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 )
 
-// Norm is a mean and a variance plus eps, as fractions.
-type Norm struct{ Mean, V *big.Rat }
+// Norm is a mean and a variance plus eps: as two float64 know them, which mostly decide what
+// they make of a number, and as fractions.
+type Norm struct {
+	mean, root Ball // root of V
+	exactly    func() (mean, v *big.Rat)
+}
+
+// Mean returns the mean as a fraction, and V the variance plus eps.
+func (n Norm) Mean() *big.Rat {
+	mean, _ := n.exactly()
+	return mean
+}
+
+func (n Norm) V() *big.Rat {
+	_, v := n.exactly()
+	return v
+}
 
 // GroupNorm returns the mean and the biased variance, plus eps, of the finite
 // numbers xs: the sum of (x-mean)^2 over their count, as written.
 func GroupNorm(xs []float64, eps float64) Norm {
+	count, sum, square := Exactly(float64(len(xs))), Ball{}, Ball{}
+	for _, x := range xs {
+		sum = sum.Add(Exactly(x))
+	}
+	mean := sum.Quo(count)
+	for _, x := range xs {
+		d := Exactly(x).Sub(mean)
+		square = square.Add(d.Mul(d))
+	}
+	v := square.Quo(count).Add(Exactly(eps))
+	return Norm{mean, v.Sqrt(), sync.OnceValues(func() (mean, v *big.Rat) { return groupNorm(xs, eps) })}
+}
+
+func groupNorm(xs []float64, eps float64) (mean, v *big.Rat) {
 	count := new(big.Rat).SetInt64(int64(len(xs)))
-	mean := new(big.Rat)
+	mean = new(big.Rat)
 	for _, x := range xs {
 		mean.Add(mean, Rat(x))
 	}
 	mean.Quo(mean, count)
-	v, d := new(big.Rat), new(big.Rat)
+	v = new(big.Rat)
+	d := new(big.Rat)
 	for _, x := range xs {
 		d.Sub(Rat(x), mean)
 		v.Add(v, d.Mul(d, d))
 	}
 	v.Quo(v, count)
-	return Norm{mean, v.Add(v, Rat(eps))}
+	return mean, v.Add(v, Rat(eps))
 }
 
 // RunningNorm returns a given mean, and variance plus eps.
 func RunningNorm(mean, variance, eps float64) Norm {
-	return Norm{Rat(mean), new(big.Rat).Add(Rat(variance), Rat(eps))}
+	return Norm{Exactly(mean), Exactly(variance).Add(Exactly(eps)).Sqrt(), func() (m, v *big.Rat) {
+		return Rat(mean), new(big.Rat).Add(Rat(variance), Rat(eps))
+	}}
 }
 
 // Compare returns the sign of gamma (x-Mean)/sqrt(V) + beta - c. V must be
 // positive. With p = gamma (x-Mean) and b = c-beta it is the order of p and
 // b sqrt(V), which their signs and squares tell.
 func (n Norm) Compare(x, gamma, beta float64, c *big.Rat) int {
-	p := new(big.Rat).Sub(Rat(x), n.Mean)
+	p := new(big.Rat).Sub(Rat(x), n.Mean())
 	p.Mul(p, Rat(gamma))
 	b := new(big.Rat).Sub(c, Rat(beta))
 	switch sign := p.Sign(); {
@@ -46,16 +79,22 @@ func (n Norm) Compare(x, gamma, beta float64, c *big.Rat) int {
 	case sign < b.Sign():
 		return -1
 	default:
-		return sign * p.Mul(p, p).Cmp(b.Mul(b.Mul(b, b), n.V))
+		return sign * p.Mul(p, p).Cmp(b.Mul(b.Mul(b, b), n.V()))
 	}
 }
 
 // Round returns gamma (x-Mean)/sqrt(V) + beta rounded to format f.
+func (n Norm) Round(x, gamma, beta float64, f fp16.Format) float64 {
+	y := Exactly(x).Sub(n.mean).Mul(Exactly(gamma)).Quo(n.root).Add(Exactly(beta))
+	return y.Or(f, func() float64 { return n.Search(x, gamma, beta, f) })
+}
+
+// Search is Round by fractions.
 //
 // The numbers of a format from 0 up are numbered 0, 1, 2, ...; between k and
 // k+1 lies the point where rounding changes from one to the other. The answer
 // is the first k whose point above is not passed, found by bisection.
-func (n Norm) Round(x, gamma, beta float64, f fp16.Format) float64 {
+func (n Norm) Search(x, gamma, beta float64, f fp16.Format) float64 {
 	sign := n.Compare(x, gamma, beta, new(big.Rat))
 	if sign == 0 {
 		return 0
@@ -83,8 +122,8 @@ func (n Norm) Round(x, gamma, beta float64, f fp16.Format) float64 {
 		}
 	}
 	// A hint, and no more than that: it usually leaves nothing to bisect.
-	mean, _ := n.Mean.Float64()
-	v, _ := n.V.Float64()
+	mean, _ := n.Mean().Float64()
+	v, _ := n.V().Float64()
 	hint := g.index(float64(gamma*(x-mean))/math.Sqrt(v) + beta)
 	probe(hint)
 	probe(hint - 1)

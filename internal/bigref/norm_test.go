@@ -23,18 +23,21 @@ func TestNormByDigits(t *testing.T) {
 		n := bigref.GroupNorm(xs, 1e-5)
 		gamma, beta := math.Ldexp(r.NormFloat64(), r.IntN(40)-20), r.NormFloat64()
 		if r.IntN(3) == 0 { // a result far below beta
-			v, _ := n.V.Float64()
-			mean, _ := n.Mean.Float64()
+			v, _ := n.V().Float64()
+			mean, _ := n.Mean().Float64()
 			beta = -gamma * (xs[0] - mean) / math.Sqrt(v)
 		}
-		y := float(new(big.Rat).Sub(bigref.Rat(xs[0]), n.Mean))
+		y := float(new(big.Rat).Sub(bigref.Rat(xs[0]), n.Mean()))
 		y.Mul(y, big.NewFloat(gamma))
-		y.Quo(y, new(big.Float).Sqrt(float(n.V)))
+		y.Quo(y, new(big.Float).Sqrt(float(n.V())))
 		y.Add(y, big.NewFloat(beta))
 		exact, _ := y.Rat(nil)
 		for f := fp16.Float64; f <= fp16.BFloat16; f++ {
 			if got, want := n.Round(xs[0], gamma, beta, f), bigref.Round(exact, f); got != want {
 				t.Fatalf("%v: xs %x gamma %x beta %x: %x, want %x", f, xs, gamma, beta, got, want)
+			}
+			if got, want := n.Search(xs[0], gamma, beta, f), bigref.Round(exact, f); got != want {
+				t.Fatalf("%v: xs %x gamma %x beta %x: found %x, want %x", f, xs, gamma, beta, got, want)
 			}
 		}
 	}
@@ -42,11 +45,11 @@ func TestNormByDigits(t *testing.T) {
 
 func TestNormByHand(t *testing.T) {
 	n := bigref.GroupNorm([]float64{1, 2, 3, 6}, 0.5) // squares 4+1+0+9 = 14
-	if n.Mean.Cmp(big.NewRat(3, 1)) != 0 || n.V.Cmp(big.NewRat(4, 1)) != 0 {
-		t.Fatalf("mean %v, V %v", n.Mean, n.V)
+	if n.Mean().Cmp(big.NewRat(3, 1)) != 0 || n.V().Cmp(big.NewRat(4, 1)) != 0 {
+		t.Fatalf("mean %v, V %v", n.Mean(), n.V())
 	}
-	if n := bigref.RunningNorm(0.25, 2, 0.5); n.Mean.Cmp(big.NewRat(1, 4)) != 0 || n.V.Cmp(big.NewRat(5, 2)) != 0 {
-		t.Fatalf("running mean %v, V %v", n.Mean, n.V)
+	if n := bigref.RunningNorm(0.25, 2, 0.5); n.Mean().Cmp(big.NewRat(1, 4)) != 0 || n.V().Cmp(big.NewRat(5, 2)) != 0 {
+		t.Fatalf("running mean %v, V %v", n.Mean(), n.V())
 	}
 	negZero := math.Copysign(0, -1)
 	for _, c := range []struct {
@@ -72,6 +75,9 @@ func TestNormByHand(t *testing.T) {
 	} {
 		if got := n.Round(c.x, c.gamma, c.beta, c.f); math.Float64bits(got) != math.Float64bits(c.want) {
 			t.Errorf("%v: x %g gamma %g beta %g: %g, want %g", c.f, c.x, c.gamma, c.beta, got, c.want)
+		}
+		if got := n.Search(c.x, c.gamma, c.beta, c.f); math.Float64bits(got) != math.Float64bits(c.want) {
+			t.Errorf("%v: x %g gamma %g beta %g: found %g, want %g", c.f, c.x, c.gamma, c.beta, got, c.want)
 		}
 	}
 }

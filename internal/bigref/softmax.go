@@ -35,8 +35,22 @@ func Softmax(xs []float64) func(i int, f fp16.Format) float64 {
 		return Exp(newF(400).Sub(newF(400).SetFloat64(x), newF(400).SetFloat64(most)), prec)
 	}
 	sums := map[uint]*big.Float{}
+	above, below := make([]Ball, len(xs)), Ball{}
+	for i, x := range xs {
+		if x >= most-700 {
+			above[i] = Exactly(x).Sub(Exactly(most)).Exp()
+		} else if !math.IsInf(x, -1) {
+			above[i] = Ball{Err: 0x1p-1000}
+		}
+		below = below.Add(above[i])
+	}
 	return func(i int, f fp16.Format) float64 {
+		if y, ok := above[i].Quo(below).Round(f); ok {
+			return y
+		}
 		switch {
+		case most-xs[i] > 200 && f != fp16.Float64:
+			return 0 // above 0, and below 2^-280
 		case most-xs[i] > far:
 			return 0
 		case !other:
