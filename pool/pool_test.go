@@ -16,7 +16,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var elements = flag.Int("pool.elements", 40000, "windows of each kind that the judge sees")
+var elements = flag.Int("pool.elements", 40000, "windows of each kind, and number of axes, that the judge sees at least")
 
 var formats = []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16}
 
@@ -89,8 +89,11 @@ func judge(in, out []int, along func(axis, i int) (positions []int, before, afte
 
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
+// ofAxes names the maxima with their indices and averages over 1 to 3 axes.
+var ofAxes = []string{"1d", "2d", "3d"}
+
 // compare holds Max and Average of those windows to the judge's.
-func compare(t *testing.T, o *hashed.Outputs, what string, x *tensor.Tensor, out []int, windows []Windows, of []covered, r *rand.Rand) (n int) {
+func compare(t *testing.T, o *hashed.Outputs, what string, x *tensor.Tensor, out []int, windows []Windows, of []covered, r *rand.Rand) {
 	t.Helper()
 	size := tensor.Size(x.Shape[2:])
 	shape := append([]int{x.Shape[0], x.Shape[1]}, out...)
@@ -102,12 +105,12 @@ func compare(t *testing.T, o *hashed.Outputs, what string, x *tensor.Tensor, out
 		maxima, indices, averages := tensor.New(f, shape...), tensor.New(fp16.Int64, shape...), tensor.New(f, shape...)
 		Max(maxima, indices, x, windows...)
 		Average(averages, x, c, windows...)
-		o.Add("max", maxima.Data...)
-		o.Add("indices", indices.Data...)
-		o.Add("average", averages.Data...)
+		o.Add(ofAxes[len(out)-1], maxima.Data...)
+		o.Add(ofAxes[len(out)-1], indices.Data...)
+		o.Add(ofAxes[len(out)-1], averages.Data...)
 		for i := range maxima.Data {
-			if n++; !o.Judge {
-				continue
+			if !o.Judge {
+				break
 			}
 			plane, w := x.Data[i/len(of)*size:][:size], of[i%len(of)]
 			best, at := math.Inf(-1), -1
@@ -147,17 +150,19 @@ func compare(t *testing.T, o *hashed.Outputs, what string, x *tensor.Tensor, out
 			}
 		}
 	}
-	return n
 }
 
 // TestSliding: maxima, their indices and averages are the judge's to the last bit, for
 // windows of all geometries over 1 to 3 axes. In float64 averages are the sums in order.
 func TestSliding(t *testing.T) {
 	r, o := rand.New(rand.NewPCG(1, 2)), hashed.New(t, *elements)
-	seen, empty := 0, 0
-	for trial := 0; seen < *elements; trial++ {
+	empty := 0
+	for trial := 0; ; trial++ {
 		kind := trial % len(kinds)
-		axes := 1 + r.IntN(3)
+		axes, seen := o.Least(ofAxes...)
+		if axes++; seen >= *elements {
+			break
+		}
 		var in, out []int
 		var g []Geometry
 		var windows []Windows
@@ -183,7 +188,7 @@ func TestSliding(t *testing.T) {
 		}
 		grid := append(formats, fp16.Float32)[r.IntN(5)]
 		x := random(r, kind, grid, append([]int{1 + r.IntN(2), 1 + r.IntN(3)}, in...))
-		seen += compare(t, o, fmt.Sprintf("trial %d: %s, %s %v, %+v", trial, kinds[kind].name, x.Dims(), grid, g), x, out, windows, of, r)
+		compare(t, o, fmt.Sprintf("trial %d: %s, %s %v, %+v", trial, kinds[kind].name, x.Dims(), grid, g), x, out, windows, of, r)
 	}
 	if empty == 0 {
 		t.Error("no window was empty")
@@ -193,9 +198,12 @@ func TestSliding(t *testing.T) {
 // TestAdaptive: the same of windows from floor(i in/out) to ceil((i+1) in/out).
 func TestAdaptive(t *testing.T) {
 	r, o := rand.New(rand.NewPCG(3, 4)), hashed.New(t, *elements)
-	for trial, seen := 0, 0; seen < *elements; trial++ {
+	for trial := 0; ; trial++ {
 		kind := trial % len(kinds)
-		axes := 1 + r.IntN(3)
+		axes, seen := o.Least(ofAxes...)
+		if axes++; seen >= *elements {
+			break
+		}
 		var in, out []int
 		var windows []Windows
 		for range axes {
@@ -214,7 +222,7 @@ func TestAdaptive(t *testing.T) {
 			return p, 0, 0
 		})
 		x := random(r, kind, fp16.Float32, append([]int{1 + r.IntN(2), 1 + r.IntN(3)}, in...))
-		seen += compare(t, o, fmt.Sprintf("trial %d: %s, %s to %v", trial, kinds[kind].name, x.Dims(), out), x, out, windows, of, r)
+		compare(t, o, fmt.Sprintf("trial %d: %s, %s to %v", trial, kinds[kind].name, x.Dims(), out), x, out, windows, of, r)
 	}
 }
 

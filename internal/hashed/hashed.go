@@ -65,6 +65,23 @@ func (o *Outputs) Add(operation string, outputs ...float64) {
 	}
 }
 
+// Least returns the operation of those named that has the fewest outputs, the first of equals:
+// what a trial may take, so that all come to about as many.
+func (o *Outputs) Least(operations ...string) (at, outputs int) {
+	n := func(i int) int {
+		if s := o.of[operations[i]]; s != nil {
+			return s.n
+		}
+		return 0
+	}
+	for i := range operations {
+		if n(i) < n(at) {
+			at = i
+		}
+	}
+	return at, n(at)
+}
+
 // New returns the outputs of a test that sees so many elements, on the instruction set that
 // runs: for packages whose tests run once on each, or that have no kernels.
 func New(t *testing.T, elements int) *Outputs {
