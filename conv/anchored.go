@@ -93,8 +93,9 @@ func last(b uint32) int {
 }
 
 // settle makes up to 4 outputs side by side, from (y, x) on, of a group of
-// channels. window is at least ||t x|| of each of their windows, and finite.
-func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, window float64) {
+// channels. window is at least ||t x|| of each of their windows, and finite. It reports
+// whether all of them are made: those that three words do not tell are noted.
+func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, window float64) (all bool) {
 	if !a.ready.Load() {
 		a.prepare()
 	}
@@ -115,6 +116,7 @@ func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, win
 			off[o] = math.Ldexp(float64(terms)*float64(terms), e-52-54)
 		}
 	}
+	all = true
 	corner := a.src.at(n, 0, y-k.kh/2, x-k.kw/2)
 	a.kernels.Exact(&a.src.data[corner], &a.taps[0], terms, &a.weights.panels[group*terms*outputs], &anchor[0], &out[0])
 	for i := range pixels {
@@ -126,6 +128,7 @@ func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, win
 				var ok bool
 				if odd, ok = exact.Words(words[:], off[o]); !ok {
 					s.note(dst, n, c, y, x+i)
+					all = false
 					continue
 				}
 			}
@@ -136,6 +139,7 @@ func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, win
 			dst.data[dst.at(n, c/block, y, x+i)+c%block] = v
 		}
 	}
+	return all
 }
 
 // many reports whether of so many outputs so many are open that it is quicker to

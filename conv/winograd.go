@@ -437,7 +437,7 @@ func someSet(flags []uint8) bool {
 }
 
 // leave settles what of a tile's channels [first,end) the guard left open, at once or
-// later; it reports whether at once. left says that the tile before is settled.
+// later; it reports whether all of it at once. left says that the tile before is settled.
 func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left bool) bool {
 	d := g.dst
 	n, y, x := g.place(t)
@@ -470,11 +470,13 @@ func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left b
 			}
 			return true
 		}
-		window := float64(g.form.Taps) * s.greatest[t-s.first]
+		window, all := float64(g.form.Taps)*s.greatest[t-s.first], true
 		for i := range h {
-			g.exact.settle(s, d, first/g.Outputs, n, y+i, x, w, window)
+			if !g.exact.settle(s, d, first/g.Outputs, n, y+i, x, w, window) {
+				all = false
+			}
 		}
-		return true
+		return all
 	}
 	for at := 0; at < len(flags); at += 8 {
 		for f := binary.LittleEndian.Uint64(flags[at:]); f != 0; f &= f - 1 {
