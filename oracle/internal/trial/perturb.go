@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/refrun/refrun/fp16"
@@ -11,7 +12,7 @@ import (
 // Perturbed returns a step, perhaps with a fault, with the errors of another
 // correct device: other sums, and, if the view rounds nothing, other roundings.
 func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error) {
-	rng := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	rng := rand.NewPCG(seed, 0x9e3779b97f4a7c15)
 	l := &emulate.Legal{Machine: v.Machine, U: emulate.Accumulator(v.Device.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + seed}
 	var stored []fp16.Format
 	if v.Device.Mode.Precision.Half() {
@@ -26,8 +27,10 @@ func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error)
 		if stored == nil {
 			return
 		}
-		for k, u := range y.Data {
-			y.Data[k] = u + float64(stored[i].Ulp(u)*(rng.Float64()-0.5))
+		one, least := stored[i].Ulp(1), stored[i].Smallest()
+		for k, u := range y.Data { // somewhere within half an ulp
+			binade := math.Float64frombits(math.Float64bits(u) & 0x7ff0000000000000)
+			y.Data[k] = u + float64(max(float64(one*binade), least)*(float64(rng.Uint64()<<11>>11)*0x1p-53-0.5))
 		}
 	}
 	p := *v
