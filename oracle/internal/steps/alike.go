@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -59,4 +60,17 @@ func firstReach(nodes []operator.Node) int {
 		}
 	}
 	return 1
+}
+
+// alikeNote tells of the step that is farthest beyond the limits of states whose pixels all differ,
+// and within its own; "" if there is none.
+func (h *spreads) alikeNote(all []*stepFigures) string {
+	apart, most, note := h.at(1, wellKnown), 1.0, ""
+	for _, f := range all {
+		if x := apart.hold(f); x != nil && x.excess > most && h.judge(f) == nil {
+			most = x.excess
+			note = fmt.Sprintf("step %d%s: %.3g times as far from the claimed arithmetic as correct devices are where no two pixels are the same; here %.3g pixels, on average, have the same surroundings and round alike", f.step, in(x.slice), x.excess, f.alike)
+		}
+	}
+	return note
 }

@@ -19,7 +19,7 @@ const (
 
 // newSpreads returns room for what correct devices of a pattern show.
 func (g *stepGate) newSpreads(p emulate.Pattern) *spreads {
-	h := &spreads{factor: squareOfSlack, channels: g.e.States.C, pixels: g.e.States.H * g.e.States.W, alike: 1}
+	h := &spreads{factor: squareOfSlack, channels: g.e.States.C, alike: 1, of: float64(g.e.States.H * g.e.States.W)}
 	if p.Discrete() {
 		h.factor, h.reach = 1, g.reach()
 	}

@@ -77,7 +77,7 @@ func (g *stepGate) look(batch, t int) (*match.Step, error) {
 		return nil, err
 	}
 	full := &match.Step{BatchStep: m.BatchStep, Device: d, Constants: g.use.Constants, Truth: m.truth, Emulated: ref, S: m.s,
-		Limit: math.Sqrt(g.h0.at(m.alike).limit(measure.InAll, float64(len(m.Got)))), Alike: lookAlikes(m.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
+		Limit: math.Sqrt(g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got)))), Alike: lookAlikes(m.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
 	if d.Replace != nil {
 		of := g.use.Formats(g.e.Machine.Nodes, g.input(g.use, t))
 		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {

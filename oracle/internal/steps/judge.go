@@ -11,7 +11,7 @@ import (
 type stepFigures struct {
 	batch, lo, step int
 	count           float64
-	alike           float64   // see lookAlikes
+	alike, of       float64   // see measured
 	maxAbs, sumAbs  float64   // of Got - truth
 	sumZ            float64   // of its square over s^2
 	peaks           []float64 // the largest of its size over s, of each realization
@@ -23,7 +23,7 @@ type stepFigures struct {
 
 // figures sums a step up.
 func (m *measured) figures() *stepFigures {
-	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, cuts: m.cuts, wrong: len(m.wrong), peaks: make([]float64, m.X.N())}
+	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, of: m.of, cuts: m.cuts, wrong: len(m.wrong), peaks: make([]float64, m.X.N())}
 	if f.wrong > 0 {
 		f.wrongAt = m.wrong[0]
 	}
@@ -62,8 +62,10 @@ type stepFault struct {
 
 // judge returns the worst statistic of a step over its limit, nil if none is
 // beyond it.
-func (h *spreads) judge(f *stepFigures) *stepFault {
-	h = h.at(f.alike)
+func (h *spreads) judge(f *stepFigures) *stepFault { return h.at(f.alike, f.of).hold(f) }
+
+// hold is judge with the limits as they are.
+func (h *spreads) hold(f *stepFigures) *stepFault {
 	var worst *stepFault
 	see := func(x *stepFault) {
 		if x.excess > 1 && (worst == nil || x.excess > worst.excess) {
@@ -108,7 +110,7 @@ func (h *spreads) judge(f *stepFigures) *stepFault {
 func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 	var q, g, steps, few float64
 	for _, f := range all {
-		few = max(few, h.at(f.alike).few(measure.InAll, f.count))
+		few = max(few, h.at(f.alike, f.of).few(measure.InAll, f.count))
 		if c := &f.cuts.Of[measure.InAll]; c.Count[0] > 0 {
 			q, g, steps = q+c.Mean(0), g+c.Excess(0), steps+1
 		}

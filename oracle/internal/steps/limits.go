@@ -39,8 +39,8 @@ type spreads struct {
 	gain     [measure.InWindow]spread
 	planes   int // of a member
 	channels int
-	pixels   int     // of a plane
-	alike    float64 // of them, those with the same surroundings as one, on average (see lookAlikes)
+	alike    float64 // pixels with the same surroundings as one, on average (see lookAlikes)
+	of       float64 // independent numbers of a plane that the scale is taken from
 	reach    int     // pixels by which a change in the first layer can spread
 	factor   float64 // by which a correct device's mean square may exceed the ensemble's
 }
@@ -107,16 +107,18 @@ func (h *spreads) limit(k measure.SliceKind, count float64) float64 {
 	return max(h.factor*min(chernoff(m, v), beyond*s.most), few)
 }
 
-// at returns the limits for a step from states of which so many pixels are alike.
-func (h *spreads) at(alike float64) *spreads {
+// at returns the limits for a step from states of which so many pixels are alike, and whose
+// scale is taken from so many numbers of a plane.
+func (h *spreads) at(alike, of float64) *spreads {
 	c := *h
-	c.alike = alike
+	c.alike, c.of = alike, of
 	return &c
 }
 
 // few is what a few roundings that fall otherwise make of the mean of r^2,
 // whatever the ensemble showed. Pixels that are alike round alike: what is few of
-// them is many, up to all.
+// them is many, up to all, and then the mean is one of as many independent squares as
+// there are pixels that differ.
 func (h *spreads) few(k measure.SliceKind, count float64) float64 {
 	const most = 100 // a difference of two errors, each of up to 7 deviations
 	switch k {
@@ -132,7 +134,9 @@ func (h *spreads) few(k measure.SliceKind, count float64) float64 {
 	if k == measure.InRow || k == measure.InColumn || k == measure.InRing {
 		pixels = side
 	}
-	return h.doubt() * min(h.alike*max(flips*flip, cascades*anew*pixels*float64(h.channels))/max(count, 1), most)
+	share := h.alike / max(count, 1) // of the numbers, those that are alike
+	all := chernoff(anew, 2*anew*anew*share)
+	return h.doubt() * min(share*max(flips*flip, cascades*anew*pixels*float64(h.channels)), all, most)
 }
 
 // doubt is by how much more the variance of a plane's errors may be than the mean of
@@ -146,7 +150,7 @@ func (h *spreads) doubt() float64 {
 		q := max(1-v-float64(4.75*math.Sqrt(v)), 0.1)
 		return q * q * q
 	}
-	return share(64) / share(min(max(float64(h.pixels)/h.alike, 1), 64))
+	return share(wellKnown) / share(min(max(h.of, 1), wellKnown))
 }
 
 // stepVariance is the variance of the mean square of r over a step: that of the

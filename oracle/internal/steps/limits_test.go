@@ -13,7 +13,7 @@ func TestStepsDoubt(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, pixels := range []int{6, 9, 16, 36, 400} {
-		h := &spreads{pixels: pixels, alike: 1}
+		h := &spreads{alike: 1, of: float64(pixels)}
 		most := 0.0
 		for range 20000 {
 			var squares float64
@@ -35,7 +35,7 @@ func TestStepsAlike(t *testing.T) {
 	t.Parallel()
 	const pixels = 400
 	r := rand.New(rand.NewPCG(3, 4))
-	h := &spreads{pixels: pixels, alike: 1}
+	h := &spreads{alike: 1, of: float64(pixels)}
 	for _, alike := range []int{25, 50, 100} {
 		most := 0.0
 		for range 20000 {
@@ -47,7 +47,7 @@ func TestStepsAlike(t *testing.T) {
 			}
 			most = max(most, distances/squares)
 		}
-		if limit, one := h.at(float64(alike)).few(measure.InAll, pixels), h.few(measure.InAll, pixels); most > limit || most < one {
+		if limit, one := h.at(float64(alike), float64(pixels/alike)).few(measure.InAll, pixels), h.few(measure.InAll, pixels); most > limit || most < one {
 			t.Errorf("%d of %d pixels alike: a mean square of %.3g: want at most %.3g, and more than the %.3g of others", alike, pixels, most, limit, one)
 		}
 	}

@@ -44,6 +44,7 @@ type measured struct {
 	emu   []float64 // what the claim's own arithmetic gives
 	ref   []float64 // what the device is held against: the emulation, or truth
 	s     []float64 // expected standard deviation of Got - truth
+	of    float64   // independent numbers of a plane that it is taken from
 	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
 	alike float64   // see lookAlikes
 	cuts  *measure.Cuts
@@ -115,7 +116,12 @@ func taken(b *noise.Block) int {
 // truth returns the states that follow in float64, with no rounding but those
 // of weights, biases and the operator's input to operands.
 func (g *stepGate) truth(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor, error) {
-	o, err := g.exact(b, m)
+	return g.after(b, m, nil)
+}
+
+// after is truth by a device that change may have changed.
+func (g *stepGate) after(b *evidence.BatchStep, m operator.Mode, change func(*emulate.Device)) (*tensor.Tensor, error) {
+	o, err := g.exact(b, m, change)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +132,12 @@ func (g *stepGate) truth(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor
 	return g.advance(b.X, o, p, nil), nil
 }
 
-// exact returns the operator's output to truth.
-func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor, error) {
+// exact returns the operator's output to truth; change, if not nil, may change the device.
+func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode, change func(*emulate.Device)) (*tensor.Tensor, error) {
+	d := &emulate.Device{Mode: m, Wide: emulate.WideAll}
+	if change != nil {
+		change(d)
+	}
 	x := b.X
 	for i := range g.e.Machine.Nodes {
 		n := &g.e.Machine.Nodes[i]
@@ -139,7 +149,7 @@ func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor
 			x = emulate.Operand(m, b.X, f)
 		}
 	}
-	return g.e.Machine.Operator(&emulate.Device{Mode: m, Wide: emulate.WideAll}, x, b.Draws.Rewind())
+	return g.e.Machine.Operator(d, x, b.Draws.Rewind())
 }
 
 // emulation returns the states that follow by a pattern, undisturbed, and the
@@ -172,7 +182,10 @@ func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{BatchStep: b, truth: truth.Data, emu: emu.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	m := &measured{BatchStep: b, truth: truth.Data, emu: emu.Data, alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	if err := g.scale(m, truth, emu, o); err != nil {
+		return nil, err
+	}
 	switch {
 	case !g.use.Discrete():
 		if g.use != g.claim {
@@ -269,25 +282,50 @@ func nearer(v, a, b []float64) []float64 {
 // of the others.
 //
 // A float32 device adds up in float32, which the contract does not: there
-// inner is the ratio of a disturbed emulation's variance to the contract's.
-func (g *stepGate) scale(b *evidence.BatchStep, truth, emu, o *tensor.Tensor) []float64 {
-	c := g.e.Case.Rollout
+// inner is the ratio of a disturbed emulation's variance to the contract's. Where pixels are
+// alike, the first mean is one of a few numbers, and steps that are rounded anew are taken in.
+func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
+	c, b := g.e.Case.Rollout, m.BatchStep
 	s := make([]float64, len(truth.Data))
 	hw := truth.H() * truth.W()
 	errs := make([]float64, len(s))
-	for k, v := range emu.Data {
-		errs[k] = v - truth.Data[k]
-		s[k] = 1
+	difference := func(of *tensor.Tensor) {
+		for k, v := range of.Data {
+			errs[k] = v - truth.Data[k]
+			s[k] = 1
+		}
+		measure.LevelOut(c, errs, truth.Data, s, truth.N())
 	}
-	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, s, truth.N())
+	counts := func(k int) bool {
+		return measure.Finite(errs[k]) && !(errs[k] == 0 && clamped(c, truth.Data[k]))
+	}
+	rounds := g.rounds(b, m.alike)
+	more := make([]float64, truth.N()*truth.C()) // variances of planes of steps rounded anew
+	for device := range rounds {
+		y, err := g.anew(b, device)
+		if err != nil {
+			return err
+		}
+		difference(y)
+		for p := range more {
+			var squares, count float64
+			for k := p * hw; k < (p+1)*hw; k++ {
+				if counts(k) {
+					squares, count = squares+float64(errs[k]*errs[k]), count+1
+				}
+			}
+			more[p] += squares / max(count, 1)
+		}
+	}
+	difference(emu)
 	last := g.last()
 	for p := range truth.N() * truth.C() {
 		var errors, lasts, count float64
 		at := p * hw
 		for k := at; k < at+hw; k++ {
 			s[k] = last(truth.Data[k], o.Data[k])
-			if d := errs[k]; measure.Finite(d) && measure.Finite(s[k]) && !(d == 0 && clamped(c, truth.Data[k])) {
-				errors += float64(d * d)
+			if counts(k) && measure.Finite(s[k]) {
+				errors += float64(errs[k] * errs[k])
 				lasts += s[k]
 				count++
 			}
@@ -300,7 +338,7 @@ func (g *stepGate) scale(b *evidence.BatchStep, truth, emu, o *tensor.Tensor) []
 			}
 		}
 		size /= count
-		inner := max(errors/count-lasts/count, 0)
+		inner := max((errors/count-lasts/count+more[p])/float64(1+rounds), 0)
 		if g.inner != nil {
 			inner *= g.inner[p%truth.C()]
 		}
@@ -309,7 +347,8 @@ func (g *stepGate) scale(b *evidence.BatchStep, truth, emu, o *tensor.Tensor) []
 			s[k] = math.Sqrt(max(inner+s[k], least))
 		}
 	}
-	return s
+	m.s, m.of = s, float64(hw)/m.alike*float64(1+rounds)
+	return nil
 }
 
 // clamped reports whether a state is an end of the clamp, where no error is left.

@@ -21,7 +21,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if limit := g.h0.at(m.alike).limit(measure.InAll, float64(len(m.Got))); claimed.re*claimed.re <= limit && g.h0.judge(m.figures()) == nil && bad.figures.cuts.Of[measure.InAll].Mean(0) > limit {
+	if limit := g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got))); claimed.re*claimed.re <= limit && g.h0.judge(m.figures()) == nil && bad.figures.cuts.Of[measure.InAll].Mean(0) > limit {
 		return false, nil // other realizations are as claimed
 	}
 	was := g.use
@@ -110,7 +110,7 @@ func (g *stepGate) fits(m *measured, best, claimed candidate) (fits, near bool, 
 		h.add(c)
 	}
 	square := best.re * best.re
-	if square > h.at(m.alike).limit(measure.InAll, float64(len(m.Got))) {
+	if square > h.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got))) {
 		return false, false, nil
 	}
 	g.use = best.Pattern

@@ -117,7 +117,7 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 	if err != nil {
 		return seen{}, err
 	}
-	exact, err := g.exact(m.BatchStep, g.claim.Mode)
+	exact, err := g.exact(m.BatchStep, g.claim.Mode, nil)
 	if err != nil {
 		return seen{}, err
 	}
@@ -146,7 +146,7 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 	}
 	stretch := g.stretch(m, exact)
 	s.live = live / count
-	s.least = math.Sqrt(g.h0.at(m.alike).limit(measure.InAll, count) * count / live * sizes / live)
+	s.least = math.Sqrt(g.h0.at(m.alike, m.of).limit(measure.InAll, count) * count / live * sizes / live)
 	s.errors, s.output = s.share*stretch*math.Sqrt(errors/live), s.share*stretch*math.Sqrt(varies)
 	return s, nil
 }

@@ -20,6 +20,9 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	if g.spared.value > 0 {
 		r.Notes = append(r.Notes, g.spared.note())
 	}
+	if note := g.h0.alikeNote(all); note != "" && bad == nil {
+		r.Notes = append(r.Notes, note)
+	}
 	nodes := g.e.Machine.Nodes
 	name, whole := g.streamName(), g.use.Whole(nodes, g.e.Case.Rollout)
 	if bad == nil && !g.unnamed {

@@ -517,7 +517,7 @@ func TestJudge(t *testing.T) {
 		}
 		return d
 	}
-	limits := &spreads{factor: 1, pixels: 400, alike: 1, channels: c}
+	limits := &spreads{factor: 1, of: 400, alike: 1, channels: c}
 	for range 9 {
 		g, e := field(1), field(1)
 		limits.add(measure.Cut(n, c, h, w, difference(g, e), g, e))
@@ -528,9 +528,9 @@ func TestJudge(t *testing.T) {
 	}{{1, ""}, {1.3, "accuracy"}, {.7, ""}} {
 		g, e := field(k.size), field(1)
 		near := difference(field(1), e) // as if nothing had changed
-		figures := &stepFigures{cuts: measure.Cut(n, c, h, w, near, g, e), count: n * c * h * w, alike: 1}
+		figures := &stepFigures{cuts: measure.Cut(n, c, h, w, near, g, e), count: n * c * h * w, alike: 1, of: 400}
 		got := limits.judge(figures)
-		if figures.alike = 400; limits.judge(figures) != nil {
+		if figures.alike, figures.of = 400, 1; limits.judge(figures) != nil {
 			t.Errorf("errors of size %v, of pixels that are all alike: found", k.size)
 		}
 		gate := ""
