@@ -109,7 +109,9 @@ func OnEach(t *testing.T, elements int, test func(o *Outputs)) {
 	}
 }
 
-// record is what a file has of an operation.
+const file = "testdata/judged.json"
+
+// record is what the file has of an operation.
 type record struct {
 	Elements int
 	SHA256   string
@@ -121,25 +123,55 @@ func (o *Outputs) compare(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	const file = "testdata/judged.json"
 	recorded := map[string]record{}
 	if text, err := os.ReadFile(file); err == nil {
 		if err := json.Unmarshal(text, &recorded); err != nil {
 			t.Fatal(err)
 		}
 	}
-	known[t.Name()] = "seen"
-	for _, operation := range slices.Sorted(maps.Keys(o.of)) {
-		s := o.of[operation]
+	for _, line := range o.log() {
+		t.Log(line)
+	}
+	for _, fault := range o.faults(t.Name(), recorded) {
+		t.Error(fault)
+	}
+	if how == "record" {
+		write(t, recorded)
+	}
+}
+
+// sums are the hashes of the outputs so far, by operation.
+func (o *Outputs) sums() map[string]string {
+	all := map[string]string{}
+	for operation, s := range o.of {
 		s.sum.Write(s.buf)
-		sum, key := hex.EncodeToString(s.sum.Sum(nil))[:32], t.Name()+" "+operation
-		said := "judged"
-		if !o.Judge {
-			said = "not judged"
-		}
-		t.Logf("%-10s %-24s %9d outputs %s %s", asm.ISA(), operation, s.n, sum, said)
+		s.buf = s.buf[:0]
+		all[operation] = hex.EncodeToString(s.sum.Sum(nil))[:32]
+	}
+	return all
+}
+
+// log returns a line for each operation of a test.
+func (o *Outputs) log() (lines []string) {
+	said := "judged"
+	if !o.Judge {
+		said = "not judged"
+	}
+	sums := o.sums()
+	for _, operation := range slices.Sorted(maps.Keys(sums)) {
+		lines = append(lines, fmt.Sprintf("%-10s %-24s %9d outputs %s %s", asm.ISA(), operation, o.of[operation].n, sums[operation], said))
+	}
+	return lines
+}
+
+// faults returns what differs from what is known in this process, to which it adds, and from
+// what is recorded, to which it adds if it is told to record.
+func (o *Outputs) faults(test string, recorded map[string]record) (faults []string) {
+	known[test] = "seen"
+	for operation, sum := range o.sums() {
+		key := test + " " + operation
 		if was, ok := known[key]; ok && was != sum {
-			t.Errorf("%s on %s: outputs differ from those of the first instruction set: REFRUN_JUDGE=all finds which", operation, asm.ISA())
+			faults = append(faults, fmt.Sprintf("%s on %s: outputs differ from those of the first instruction set: REFRUN_JUDGE=all finds which", operation, asm.ISA()))
 		}
 		known[key] = sum
 		if how == "record" {
@@ -147,14 +179,17 @@ func (o *Outputs) compare(t *testing.T) {
 		}
 		switch of, ok := recorded[key]; {
 		case !ok:
-			t.Errorf("%s is not in %s: REFRUN_JUDGE=record go test -run '^%s$'", operation, file, t.Name())
+			faults = append(faults, fmt.Sprintf("%s is not in %s: REFRUN_JUDGE=record go test -run '^%s$'", operation, file, test))
 		case of.Elements == o.elements && of.SHA256 != sum:
-			t.Errorf("%s on %s: outputs have the hash %s, recorded is %s", operation, asm.ISA(), sum, of.SHA256)
+			faults = append(faults, fmt.Sprintf("%s on %s: outputs have the hash %s, recorded is %s", operation, asm.ISA(), sum, of.SHA256))
 		}
 	}
-	if how != "record" {
-		return
-	}
+	return faults
+}
+
+// write writes the file.
+func write(t *testing.T, recorded map[string]record) {
+	t.Helper()
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(recorded)) {
 		lines = append(lines, fmt.Sprintf("\t%q: {\"elements\": %d, \"sha256\": %q}", key, recorded[key].Elements, recorded[key].SHA256))
