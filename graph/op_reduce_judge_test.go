@@ -3,6 +3,7 @@ package graph
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -66,6 +67,45 @@ func TestChoicesJudged(t *testing.T) {
 					if math.Float64bits(y.Data[i]) != math.Float64bits(want[k]) {
 						t.Fatalf("%s of %v: output %d is %v, want %v", name, line, k, y.Data[i], want[k])
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestSameNumbersJudged: what only changes the shape keeps all numbers in their order.
+func TestSameNumbersJudged(t *testing.T) {
+	o := hashed.New(t, *elements)
+	for _, c := range []struct {
+		name, attributes string
+		shape            func(a, b, c int) (from, to []int)
+	}{
+		{"reshape", `{"shape":[-1]}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a * b * c} }},
+		{"flatten", `{"start_dim":1}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a, b * c} }},
+		{"unflatten", `{"dim":1,"sizes":[3,-1]}`, func(a, b, c int) (from, to []int) { return []int{a, 3 * b, c}, []int{a, 3, b, c} }},
+		{"squeeze", `{"dim":1}`, func(a, b, c int) (from, to []int) { return []int{a, 1, b, c}, []int{a, b, c} }},
+		{"unsqueeze", `{"dim":2}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a, b, 1, c} }},
+		{"identity", `{}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a, b, c} }},
+	} {
+		r := rand.New(rand.NewPCG(28, uint64(len(c.name))))
+		for seen := 0; seen < *elements; {
+			from, to := c.shape(1+r.IntN(9), 1+r.IntN(9), 1+r.IntN(9))
+			x := tensor.New(fp16.Float32, from...)
+			for i := range x.Data {
+				if x.Data[i] = float64(math.Float32frombits(r.Uint32())); x.Data[i] != x.Data[i] {
+					x.Data[i] = fp16.NaN
+				}
+			}
+			want := x.Clone()
+			y, err := evaluated(t, Mode{Precision: fp16.Float32}, bound(t, c.name, c.attributes), x)
+			if err != nil || !slices.Equal(y.Shape, to) {
+				t.Fatalf("%s of %v: %v, %v, want %v", c.name, from, y, err, to)
+			}
+			o.Add(c.name, y.Data...)
+			seen += len(y.Data)
+			for i, v := range want.Data {
+				if math.Float64bits(y.Data[i]) != math.Float64bits(v) {
+					t.Fatalf("%s of %v: number %d is %v, want %v", c.name, from, i, y.Data[i], v)
 				}
 			}
 		}
