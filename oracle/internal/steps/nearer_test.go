@@ -9,6 +9,8 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -53,6 +55,29 @@ func TestCompilers(t *testing.T) {
 		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, c.want) && !strings.HasSuffix(r.Pattern, c.want) {
 			t.Errorf("%s: contract %q, pattern %q, findings %v", c.name, r.Contract, r.Pattern, r.Findings)
 		}
+	}
+}
+
+// TestInstead: a compiler that drops every cast is right by another contract than the claimed; that
+// it has a constant in half besides is one more pattern, and no fault of the policy.
+func TestInstead(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "float16", "cuda", "group", rollout.Config{Policy: rollout.Residual, Dt: .01})
+	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "relu", Normalization: "group"}, "none")
+	g := b.gate
+	bare := g.claim
+	bare.Points, bare.Wide = 0, emulate.WideAll
+	p := bare
+	p.Constants = true
+	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
+	b.run()
+	g.e.Report, g.use = &report.Report{FirstStep: -1}, bare
+	all, _, err := g.measureAll()
+	if err == nil {
+		err = g.conclude(all, nil)
+	}
+	if err != nil || len(g.e.Found) > 0 || g.use != p {
+		t.Errorf("error %v, pattern %+v, findings %v: want the pattern %+v", err, g.use, g.e.Found, p)
 	}
 }
 

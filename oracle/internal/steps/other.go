@@ -58,7 +58,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	return g.mixed(m, claimed, best)
 }
 
-// instead looks for a pattern that is clearly nearer to step t than the claim, and uses it.
+// instead looks for a pattern that is clearly nearer to step t than what is used, and uses it.
 func (g *stepGate) instead(t int) (bool, error) {
 	if t < 1 || g.e.Late("patterns in place of a fault") {
 		return false, nil
@@ -71,15 +71,21 @@ func (g *stepGate) instead(t int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	was, used := g.use, claimed
+	if was != g.claim {
+		if used, err = g.compare(m, was); err != nil {
+			return false, err
+		}
+	}
 	best, _, err := g.search(m)
 	if err != nil {
 		return false, err
 	}
-	if best.re > clearly*claimed.re { // the fault explains more than half of its square
+	if best.re > clearly*used.re { // the fault explains more than half of its square
 		return false, nil
 	}
 	found, _, err := g.fits(m, best, claimed)
-	return found && g.use != g.claim, err
+	return found && g.use != was, err
 }
 
 // fromClaim measures a step, or as many realizations of it as ensembles take, and

@@ -117,18 +117,23 @@ func (g *stepGate) steps() error {
 			return g.report(all, nil)
 		}
 	}
+	return g.conclude(all, bad)
+}
+
+// conclude reports and certifies what is held against the pattern in use. A fault that is found
+// where no step is wrong may be how the device rounds: one more pattern.
+func (g *stepGate) conclude(all []*stepFigures, bad *verdictOn) error {
 	before := *g.e.Report
-	conclude := func() error {
+	say := func() error {
 		if err := g.report(all, bad); err != nil {
 			return err
 		}
 		return g.certify(bad)
 	}
-	if err := conclude(); err != nil || bad != nil || len(g.e.Found) == 0 || g.use != g.claim || !g.claim.Half() {
+	if err := say(); err != nil || bad != nil || len(g.e.Found) == 0 || !g.claim.Half() {
 		return err
 	}
-	// A fault that shows below all limits may be how this device rounds.
-	named, h0, was := *g.e.Report, g.h0, all
+	named, use, h0 := *g.e.Report, g.use, g.h0
 	found, err := g.instead(g.e.Found[0].Step)
 	if err != nil || !found {
 		return err
@@ -137,11 +142,11 @@ func (g *stepGate) steps() error {
 		return err
 	}
 	if bad != nil {
-		g.use, g.h0, all, *g.e.Report = g.claim, h0, was, named
+		g.use, g.h0, *g.e.Report = use, h0, named
 		return nil
 	}
 	*g.e.Report, g.e.Found, g.e.Pool = before, nil, nil
-	return conclude()
+	return say()
 }
 
 // mostAgain is how often another pattern is looked for. Each explains a step that the one
