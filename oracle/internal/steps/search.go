@@ -332,11 +332,19 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 	other := p
 	other.Constants = !p.Constants
 	l = append(l, other)
+	own := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, p.Mode).Points
 	for _, m := range neighbours(p.Mode) {
 		if m.Precision == p.Mode.Precision {
 			q := p
 			q.Mode = m
 			l = append(l, q)
+			// What only these rules store; as long as it is not, the rules may look the same.
+			more := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, m).Points &^ own &^ p.Points
+			for _, add := range []emulate.Points{more, more &^ (emulate.AtNorm | emulate.AtAct)} {
+				if q.Points = p.Points | add; add != 0 {
+					l = append(l, q)
+				}
+			}
 		}
 	}
 	nodes := g.e.Machine.Nodes

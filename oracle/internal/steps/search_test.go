@@ -2,6 +2,7 @@ package steps
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/operator"
@@ -60,6 +61,25 @@ func TestStepsBoth(t *testing.T) {
 	}
 	if got.Wide != p.Wide || got.re > own.re {
 		t.Errorf("found %v, %v at %.4f: want %v, %v at %.4f", got.Points, got.Wide, got.re, p.Points, p.Wide, own.re)
+	}
+}
+
+// TestStepsRules: without what the CPU's rules store of norms, they look like CUDA's, whose noise is
+// not stored. From there, a device that stores it is one step away.
+func TestStepsRules(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "float16", "cpu", "group", convex(.3))
+	g := b.gate
+	mode, err := operator.ParseMode("float16", "cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := g.claim
+	want.Points &^= emulate.AtNorm | emulate.AtAct
+	from := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, mode)
+	from.Points &^= emulate.AtBias
+	if !slices.Contains(g.beside(from), want) {
+		t.Errorf("beside %v: no %v", from.Points, want.Points)
 	}
 }
 
