@@ -46,7 +46,7 @@ var ranElsewhere = map[string]string{
 	"cd interop/python": "leg: Python", "scripts/release": "leg: release", "scripts/wheels": "leg: Python", "go install ./cmd/refrun": "leg: staticcheck builds all",
 	"refrun demo": "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release", "benchstat": "leg: staticcheck",
 	// Campaigns: flags with more of what the tests do without.
-	"go test ./": "campaign", "go test -bench": "measures", "go test -run xxx": "measures", "go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
+	"go test ./": "campaign", "REFRUN_JUDGE=": "campaign", "go test -bench": "measures", "go test -run xxx": "measures", "go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
 	"python3 interop/bench/": "measures", "refrun bench": "measures", "cd internal/asm/_gen": "counts instructions", "interop/onnx/": "needs Python's onnx",
 	// Others.
 	"python interop/gpu/": "needs a GPU", "python interop/python/examples/": "needs torch", "docker": "needs a daemon", "git": "of a release",

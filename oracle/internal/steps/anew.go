@@ -20,13 +20,18 @@ const (
 
 // rounds returns how often a step is rounded anew for its scale. Pixels that are alike have
 // one error, and where the states are nearly constant, the claim's own emulation has the errors
-// of a few numbers only.
-func (g *stepGate) rounds(b *evidence.BatchStep, alike float64) int {
+// of a few numbers only. By chance it has less than the last roundings make one expect.
+func (g *stepGate) rounds(b *evidence.BatchStep, alike float64, chance bool) int {
 	pixels := float64(b.X.H() * b.X.W())
-	if !g.claim.Half() || pixels >= wellKnown*alike || g.e.Op.MACs(b.X.H(), b.X.W())*int64(b.X.N()) > evidence.LargeForward {
+	switch {
+	case !g.claim.Half() || g.e.Op.MACs(b.X.H(), b.X.W())*int64(b.X.N()) > evidence.LargeForward:
 		return 0
+	case pixels < wellKnown*alike:
+		return min(int(math.Ceil(wellKnown*alike/pixels))-1, mostRounds)
+	case chance:
+		return 1
 	}
-	return min(int(math.Ceil(wellKnown*alike/pixels))-1, mostRounds)
+	return 0
 }
 
 // anew returns the states that follow from exact arithmetic whose numbers are off wherever the

@@ -126,7 +126,7 @@ func (g *stepGate) after(b *evidence.BatchStep, m operator.Mode, change func(*em
 		return nil, err
 	}
 	p := emulate.Pattern{Mode: m}
-	if g.normalizesHalf() || g.kept() != fp16.Float64 {
+	if g.normalizesHalf() || g.kept() != fp16.Float64 || g.e.Case.Rollout.Policy == rollout.Autoregressive {
 		p.Mode = operator.Mode{Precision: fp16.Float64}
 	}
 	return g.advance(b.X, o, p, nil), nil
@@ -283,68 +283,59 @@ func nearer(v, a, b []float64) []float64 {
 //
 // A float32 device adds up in float32, which the contract does not: there
 // inner is the ratio of a disturbed emulation's variance to the contract's. Where pixels are
-// alike, the first mean is one of a few numbers, and steps that are rounded anew are taken in.
+// alike, the first mean is one of a few numbers, and where the last roundings are nearly all of
+// it, the difference is one of chance: there steps that are rounded anew are taken in.
 func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
-	c, b := g.e.Case.Rollout, m.BatchStep
-	s := make([]float64, len(truth.Data))
-	hw := truth.H() * truth.W()
-	errs := make([]float64, len(s))
-	difference := func(of *tensor.Tensor) {
+	hw, planes := truth.H()*truth.W(), truth.N()*truth.C()
+	s, errs := make([]float64, len(truth.Data)), make([]float64, len(truth.Data))
+	meanSquares := func(of *tensor.Tensor, each func(p, k int)) []float64 {
 		for k, v := range of.Data {
-			errs[k] = v - truth.Data[k]
-			s[k] = 1
+			errs[k], s[k] = v-truth.Data[k], 1
 		}
-		measure.LevelOut(c, errs, truth.Data, s, truth.N())
+		measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, s, truth.N())
+		squares := make([]float64, planes)
+		for p := range squares {
+			count := 0.0
+			for k := p * hw; k < (p+1)*hw; k++ {
+				if measure.Finite(errs[k]) && !(errs[k] == 0 && clamped(g.e.Case.Rollout, truth.Data[k])) {
+					squares[p], count = squares[p]+float64(errs[k]*errs[k]), count+1
+					each(p, k)
+				}
+			}
+			squares[p] /= max(count, 1)
+		}
+		return squares
 	}
-	counts := func(k int) bool {
-		return measure.Finite(errs[k]) && !(errs[k] == 0 && clamped(c, truth.Data[k]))
+	last, lasts, sizes, count := g.last(), make([]float64, planes), make([]float64, planes), make([]float64, planes)
+	errors := meanSquares(emu, func(p, k int) {
+		lasts[p] += last(truth.Data[k], o.Data[k])
+		sizes[p] += float64(truth.Data[k] * truth.Data[k]) // for float32's roundings of the state
+		count[p]++
+	})
+	chance := false
+	for p, n := range count {
+		lasts[p], sizes[p] = lasts[p]/max(n, 1), sizes[p]/max(n, 1)
+		chance = chance || errors[p]-lasts[p] < 4*math.Sqrt(2/max(n, 1))*lasts[p]
 	}
-	rounds := g.rounds(b, m.alike)
-	more := make([]float64, truth.N()*truth.C()) // variances of planes of steps rounded anew
+	rounds := g.rounds(m.BatchStep, m.alike, chance)
+	more := make([]float64, planes)
 	for device := range rounds {
-		y, err := g.anew(b, device)
+		y, err := g.anew(m.BatchStep, device)
 		if err != nil {
 			return err
 		}
-		difference(y)
-		for p := range more {
-			var squares, count float64
-			for k := p * hw; k < (p+1)*hw; k++ {
-				if counts(k) {
-					squares, count = squares+float64(errs[k]*errs[k]), count+1
-				}
-			}
-			more[p] += squares / max(count, 1)
+		for p, v := range meanSquares(y, func(int, int) {}) {
+			more[p] += v / float64(rounds)
 		}
 	}
-	difference(emu)
-	last := g.last()
-	for p := range truth.N() * truth.C() {
-		var errors, lasts, count float64
-		at := p * hw
-		for k := at; k < at+hw; k++ {
-			s[k] = last(truth.Data[k], o.Data[k])
-			if counts(k) && measure.Finite(s[k]) {
-				errors += float64(errs[k] * errs[k])
-				lasts += s[k]
-				count++
-			}
-		}
-		count = max(count, 1)
-		size := 0.0 // of numbers, for float32's roundings of the state
-		for _, v := range truth.Data[at : at+hw] {
-			if measure.Finite(v) {
-				size += float64(v * v)
-			}
-		}
-		size /= count
-		inner := max((errors/count-lasts/count+more[p])/float64(1+rounds), 0)
+	for p := range planes {
+		inner := max((errors[p]-lasts[p]+more[p]*float64(rounds))/float64(1+rounds), more[p])
 		if g.inner != nil {
 			inner *= g.inner[p%truth.C()]
 		}
-		least := 0.01*errors/count + float64(g.u*g.u)*size/4
-		for k := at; k < at+hw; k++ {
-			s[k] = math.Sqrt(max(inner+s[k], least))
+		least := 0.01*errors[p] + float64(g.u*g.u)*sizes[p]/4
+		for k := p * hw; k < (p+1)*hw; k++ {
+			s[k] = math.Sqrt(max(inner+last(truth.Data[k], o.Data[k]), least))
 		}
 	}
 	m.s, m.of = s, float64(hw)/m.alike*float64(1+rounds)
@@ -367,28 +358,34 @@ func (g *stepGate) last() func(next, o float64) float64 {
 	if c.Normalization != rollout.NoNormalization {
 		return func(_, _ float64) float64 { return 0 }
 	}
-	b := 1.0
+	a, b := 0.0, 1.0
 	switch c.Policy {
 	case rollout.Residual:
 		b = m.Scalar(c.Dt, f)
 	case rollout.Convex, "":
-		b = m.Scalar(1-c.Alpha, f)
+		a, b = c.Alpha, m.Scalar(1-c.Alpha, f)
 	}
 	rounds := g.claim.Half() && g.e.Op.Output(m) == f // and no sum with the float32 input
 	return func(next, o float64) (sum float64) {
 		if rounds {
 			sum = float64(b*b) * ulp(f, o)
-			if c.Policy != rollout.Autoregressive {
+			if !power(b) {
 				sum += ulp(f, float64(b*o))
 			}
 		}
-		if kept != fp16.Float64 {
-			if sum += ulp(kept, next); c.Policy != rollout.Autoregressive && c.Policy != rollout.Residual {
+		if kept != fp16.Float64 && !(rounds && kept == f && c.Policy == rollout.Autoregressive) { // as it is
+			if sum += ulp(kept, next); a != 0 && !power(a) {
 				sum += ulp(kept, next-float64(b*o))
 			}
 		}
 		return sum
 	}
+}
+
+// power reports whether v is a power of two: what it multiplies is not rounded.
+func power(v float64) bool {
+	f, _ := math.Frexp(v)
+	return f == .5
 }
 
 // part returns the first realizations of a step, as many as make at least that
