@@ -84,10 +84,12 @@ func (g *stepGate) roundsAt(i int, of []fp16.Format) (stored bool, bias []float6
 	nodes, f := g.e.Machine.Nodes, g.claim.Mode.Precision
 	n, at := &nodes[i], emulate.PointOf(nodes, i)
 	switch {
-	case at == 0, n.Op == operator.OpAct && n.Act == act.ReLU, n.Op == operator.OpOther && emulate.KindOf(n.Other) == emulate.Moves:
-		return false, nil // what comes in is rounded, if anything is, and comes out as it is
+	case at == 0:
+		return false, nil
 	case of[i] != f: // convolutions round what they read
 		return slices.ContainsFunc(nodes, func(r operator.Node) bool { return r.Op == operator.OpConv && slices.Contains(r.In, i) }), nil
+	case n.Op == operator.OpAct && n.Act == act.ReLU, n.Op == operator.OpOther && emulate.KindOf(n.Other) == emulate.Moves:
+		return false, nil // what comes in is rounded, and comes out as it is
 	case n.Op == operator.OpConv && n.Bias != nil && g.claim.Points&emulate.AtBias != 0 && slices.ContainsFunc(n.Bias.Data, func(v float64) bool { return v != 0 }):
 		bias = n.Bias.Data
 	}

@@ -55,8 +55,10 @@ func TestConstantStates(t *testing.T) {
 // claim's emulation, where that has as many independent numbers.
 func TestAnew(t *testing.T) {
 	t.Parallel()
-	for _, norm := range []string{"batch", "instance", "group"} {
-		b := newStepBench(t, "bfloat16", "cuda", norm, rollout.Config{Policy: rollout.Convex, Alpha: .3})
+	for _, c := range [][3]string{{"batch", "gelu"}, {"instance", "gelu"}, {"group", "gelu"}, {"group", "relu"}, {"instance", "relu"}, {"batch", "gelu", "gaussian"}, {"instance", "relu", "multiplicative"}} {
+		b := newStepBench(t, "bfloat16", "cuda", c[0], rollout.Config{Policy: rollout.Convex, Alpha: .3})
+		b.build(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: c[1], Normalization: c[0], NoiseType: c[2], NoiseScale: 3},
+			map[bool]string{true: "none", false: "counter"}[c[2] == ""])
 		b.run()
 		m := b.measured(1)
 		g := b.gate
@@ -80,7 +82,7 @@ func TestAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := of(y.Data)+lasts, of(m.emu); !(got > 0.8*want && got < 1.25*want) {
-			t.Errorf("%s: a mean square error of %.3g: want about %.3g", norm, got, want)
+			t.Errorf("%s: a mean square error of %.3g: want about %.3g", c, got, want)
 		}
 	}
 }
