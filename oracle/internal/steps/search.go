@@ -229,9 +229,7 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 			}
 		}
 	}
-	if alike.re > 1.25*near.re {
-		alike = near // far from all that is the same
-	}
+	alike = alike.unlessFar(near)
 	if g.claim.Mode.Precision == fp16.TF32 {
 		best, err = g.mix(m, near)
 		return best, near, err
@@ -240,6 +238,17 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 		return wide, near, nil
 	}
 	return alike, near, nil
+}
+
+// unlessFar returns the candidate that most numbers are the same as, or the nearest in the mean
+// square, if that is much nearer: then the device is far from all that is the same. Where an
+// operator makes much of single roundings, a device may be a third nearer to another pattern than
+// to its own, of which more numbers are the same.
+func (c candidate) unlessFar(near candidate) candidate {
+	if c.re > 1.5*near.re {
+		return near
+	}
+	return c
 }
 
 // How many patterns a search tries at the most, lest it finds one for anything.

@@ -83,6 +83,19 @@ func TestStepsRules(t *testing.T) {
 	}
 }
 
+// TestUnlessFar: figures of a device that stored noise (own), and was a fault of the noise by the
+// pattern that was nearer.
+func TestUnlessFar(t *testing.T) {
+	t.Parallel()
+	near, own := candidate{re: .3222, unlike: 1.3132}, candidate{re: .4098, unlike: 1.27}
+	if got := own.unlessFar(near); got != own {
+		t.Errorf("%+v in place of %+v", got, own)
+	}
+	if own.re = .6; own.unlessFar(near) != near {
+		t.Errorf("%+v, where %+v is half as far", own, near)
+	}
+}
+
 // TestStepsScaleClamped: of a plane that a clamp holds for the most part, the
 // expected errors are those of the numbers that it does not hold.
 func TestStepsScaleClamped(t *testing.T) {
