@@ -269,6 +269,8 @@ func unrounded(claim emulate.Pattern, folds bool) (l []emulate.Pattern) {
 			if folds {
 				p.Folded, p.Wide, p.Points = true, 0, claim.Points&^(emulate.AtConv|emulate.AtNorm)|kept
 				l = append(l, p)
+				p.Points &^= emulate.AtBias | emulate.AtDraw | emulate.AtProduct | emulate.AtShare // float32's, too
+				l = append(l, p)
 			}
 		}
 	}

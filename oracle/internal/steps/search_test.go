@@ -83,6 +83,18 @@ func TestStepsRules(t *testing.T) {
 	}
 }
 
+// TestFoldedNoise: a compiler that folds batch norms and has biases, draws and shares in float32 is asked
+// for as a whole: by CUDA's rules, single points do not lead there.
+func TestFoldedNoise(t *testing.T) {
+	t.Parallel()
+	claim := newStepBench(t, "float16", "cuda", "batch", convex(.3)).gate.claim
+	want := claim
+	want.Folded, want.Points = true, emulate.AtAct|emulate.AtNoise|emulate.AtOut
+	if l := unrounded(claim, true); !slices.Contains(l, want) {
+		t.Errorf("no %v among %v", want.Points, l)
+	}
+}
+
 // TestUnlessFar: figures of a device that stored noise (own), and was a fault of the noise by the
 // pattern that was nearer.
 func TestUnlessFar(t *testing.T) {
