@@ -33,16 +33,17 @@ func (f Format) Largest() float64 {
 	return math.Ldexp(2-math.Ldexp(1, 1-g.p), g.emax)
 }
 
+// ulps are of each format the ulp of 1 and the least of all.
+var ulps = func() (u [len(grids)]struct{ one, least float64 }) {
+	for f, g := range grids {
+		u[f].one, u[f].least = math.Ldexp(1, 1-g.p), Format(f).Smallest()
+	}
+	return u
+}()
+
 // Ulp returns the distance of the two numbers of the format around |v|, or
 // the least subnormal below the normal range: 2^(e-p+1). v must be finite.
 func (f Format) Ulp(v float64) float64 {
-	g := &grids[f]
-	e := int(math.Float64bits(v)>>52&0x7ff) - 1023
-	if e == 1024 { // infinity and NaN, which have none
-		return math.Inf(1)
-	}
-	if e = max(e, g.emin) - (g.p - 1); e >= -1022 {
-		return math.Float64frombits(uint64(e+1023) << 52)
-	}
-	return math.Ldexp(1, e)
+	binade := math.Float64frombits(math.Float64bits(v) & 0x7ff0000000000000) // 2^e; 0 for subnormal numbers
+	return max(float64(ulps[f].one*binade), ulps[f].least)
 }

@@ -42,10 +42,6 @@ func (g *stepGate) anew(b *evidence.BatchStep, device int) (*tensor.Tensor, erro
 	nodes, f := g.e.Machine.Nodes, g.claim.Mode.Precision
 	of := emulate.FormatsOf(nodes, g.claim.Mode, g.input(g.claim, b.Step))
 	l := &emulate.Legal{Member: 1<<33 + uint64(device)}
-	one, least := f.Ulp(1), f.Smallest()
-	ulp := func(v float64) float64 {
-		return max(float64(one*math.Float64frombits(math.Float64bits(v)&0x7ff0000000000000)), least)
-	}
 	return g.after(b, g.claim.Mode, func(d *emulate.Device) {
 		d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
 			stored, apart := g.roundsAt(i, of)
@@ -58,11 +54,11 @@ func (g *stepGate) anew(b *evidence.BatchStep, device int) (*tensor.Tensor, erro
 				for k, v := range plane {
 					var variance float64
 					if stored {
-						u := ulp(v)
+						u := f.Ulp(v)
 						variance = float64(u*u) / 12
 					}
 					if apart != nil {
-						u := ulp(v - apart[c])
+						u := f.Ulp(v - apart[c])
 						variance += float64(u*u) / 12
 					}
 					plane[k] = v + float64(math.Sqrt(variance)*emulate.Deviate(salt, v))

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -44,6 +46,9 @@ func TestConstantStates(t *testing.T) {
 			}
 		}
 		r := b.check()
+		if m := b.measured(1); math.Sqrt(b.gate.newSpreads(b.gate.claim).at(m.alike, m.of).few(measure.InPeak, 1)) > 40 {
+			t.Errorf("%.3g pixels alike, a scale of %.3g numbers: one number may be more than 40 deviations off", m.alike, m.of)
+		}
 		note := strings.Contains(strings.Join(r.Notes, "; "), "have the same surroundings and round alike")
 		if note != c.note || slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Verdict.Failed() }) != c.find {
 			t.Errorf("a column %v ulps off, peak %.3g: notes %q, findings %v", c.ulps, float64(r.Steps[0].Peak), r.Notes, r.Findings)

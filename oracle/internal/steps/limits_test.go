@@ -52,3 +52,13 @@ func TestStepsAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsAllAlike: a mean of many numbers of which each is one of 84 that are alike is at most that of
+// as many independent squares as there are others, less than what two cascades of each would make.
+func TestStepsAllAlike(t *testing.T) {
+	t.Parallel()
+	h := &spreads{alike: 84, of: wellKnown, reach: 3, channels: 3}
+	if limit := h.few(measure.InAll, 2592); !(limit > anew && limit < 10) {
+		t.Errorf("a mean square of %.3g: want more than %v, and less than 10", limit, anew)
+	}
+}

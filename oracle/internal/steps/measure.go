@@ -286,60 +286,71 @@ func nearer(v, a, b []float64) []float64 {
 // alike, the first mean is one of a few numbers, and where the last roundings are nearly all of
 // it, the difference is one of chance: there steps that are rounded anew are taken in.
 func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
-	hw, planes := truth.H()*truth.W(), truth.N()*truth.C()
-	s, errs := make([]float64, len(truth.Data)), make([]float64, len(truth.Data))
-	meanSquares := func(of *tensor.Tensor, each func(p, k int)) []float64 {
-		for k, v := range of.Data {
-			errs[k], s[k] = v-truth.Data[k], 1
-		}
-		measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, s, truth.N())
-		squares := make([]float64, planes)
-		for p := range squares {
-			count := 0.0
-			for k := p * hw; k < (p+1)*hw; k++ {
-				if measure.Finite(errs[k]) && !(errs[k] == 0 && clamped(g.e.Case.Rollout, truth.Data[k])) {
-					squares[p], count = squares[p]+float64(errs[k]*errs[k]), count+1
-					each(p, k)
-				}
-			}
-			squares[p] /= max(count, 1)
-		}
-		return squares
-	}
-	last, lasts, sizes, count := g.last(), make([]float64, planes), make([]float64, planes), make([]float64, planes)
-	errors := meanSquares(emu, func(p, k int) {
-		lasts[p] += last(truth.Data[k], o.Data[k])
-		sizes[p] += float64(truth.Data[k] * truth.Data[k]) // for float32's roundings of the state
-		count[p]++
-	})
+	hw, last := truth.H()*truth.W(), g.last()
+	errs := g.errorsOf(emu, truth)
+	errors, count := planeMeans(errs, hw, func(k int) float64 { return float64(errs[k] * errs[k]) })
+	lasts, _ := planeMeans(errs, hw, func(k int) float64 { return last(truth.Data[k], o.Data[k]) })
+	sizes, _ := planeMeans(errs, hw, func(k int) float64 { return float64(truth.Data[k] * truth.Data[k]) }) // for float32's roundings of the state
 	chance := false
 	for p, n := range count {
-		lasts[p], sizes[p] = lasts[p]/max(n, 1), sizes[p]/max(n, 1)
 		chance = chance || errors[p]-lasts[p] < 4*math.Sqrt(2/max(n, 1))*lasts[p]
 	}
 	rounds := g.rounds(m.BatchStep, m.alike, chance)
-	more := make([]float64, planes)
+	more := make([]float64, len(count))
 	for device := range rounds {
 		y, err := g.anew(m.BatchStep, device)
 		if err != nil {
 			return err
 		}
-		for p, v := range meanSquares(y, func(int, int) {}) {
+		errs := g.errorsOf(y, truth)
+		squares, _ := planeMeans(errs, hw, func(k int) float64 { return float64(errs[k] * errs[k]) })
+		for p, v := range squares {
 			more[p] += v / float64(rounds)
 		}
 	}
-	for p := range planes {
+	m.s, m.of = make([]float64, len(truth.Data)), float64(hw)/m.alike*float64(1+rounds)
+	for p := range count {
 		inner := max((errors[p]-lasts[p]+more[p]*float64(rounds))/float64(1+rounds), more[p])
 		if g.inner != nil {
 			inner *= g.inner[p%truth.C()]
 		}
 		least := 0.01*errors[p] + float64(g.u*g.u)*sizes[p]/4
 		for k := p * hw; k < (p+1)*hw; k++ {
-			s[k] = math.Sqrt(max(inner+last(truth.Data[k], o.Data[k]), least))
+			m.s[k] = math.Sqrt(max(inner+last(truth.Data[k], o.Data[k]), least))
 		}
 	}
-	m.s, m.of = s, float64(hw)/m.alike*float64(1+rounds)
 	return nil
+}
+
+// errorsOf returns how far states are from the exact ones, NaN where that says nothing: it is not
+// finite, or a clamp holds both.
+func (g *stepGate) errorsOf(y, truth *tensor.Tensor) []float64 {
+	errs, even := make([]float64, len(y.Data)), make([]float64, len(y.Data))
+	for k, v := range y.Data {
+		errs[k], even[k] = v-truth.Data[k], 1
+	}
+	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, even, truth.N())
+	for k, d := range errs {
+		if !measure.Finite(d) || d == 0 && clamped(g.e.Case.Rollout, truth.Data[k]) {
+			errs[k] = math.NaN()
+		}
+	}
+	return errs
+}
+
+// planeMeans returns the mean of f over each plane of hw numbers, and over how many of them: those
+// whose errors are none of NaN.
+func planeMeans(errs []float64, hw int, f func(k int) float64) (means, count []float64) {
+	means, count = make([]float64, len(errs)/hw), make([]float64, len(errs)/hw)
+	for p := range means {
+		for k := p * hw; k < (p+1)*hw; k++ {
+			if errs[k] == errs[k] {
+				means[p], count[p] = means[p]+f(k), count[p]+1
+			}
+		}
+		means[p] /= max(count[p], 1)
+	}
+	return means, count
 }
 
 // clamped reports whether a state is an end of the clamp, where no error is left.

@@ -18,6 +18,7 @@ func TestScale(t *testing.T) {
 	}{
 		{"bfloat16", "batch", "", rollout.Config{Policy: rollout.Autoregressive}},
 		{"float16", "instance", "gaussian", rollout.Config{Policy: rollout.Autoregressive}},
+		{"float16", "batch", "gaussian", rollout.Config{Policy: rollout.Autoregressive, State: "float16"}},
 		{"float16", "batch", "gaussian", rollout.Config{Policy: rollout.Convex, Alpha: .5}},
 		{"float16", "batch", "", rollout.Config{Policy: rollout.Convex, Alpha: .3}},
 		{"bfloat16", "group", "", rollout.Config{Policy: rollout.Residual, Dt: .125}},

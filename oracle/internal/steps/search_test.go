@@ -10,6 +10,21 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
+// searched lets the device run and returns its second step, what a search finds there, and p.
+func (b *stepBench) searched(p emulate.Pattern) (m *measured, got, own candidate) {
+	b.t.Helper()
+	b.run()
+	m = b.measured(2)
+	got, _, err := b.gate.search(m)
+	if err == nil {
+		own, err = b.gate.compare(m, p)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m, got, own
+}
+
 // TestStepsSame: where an operator makes much of every float32 error, a device is
 // nearest in the mean to a pattern without its last roundings; it is the same as
 // its own more often.
@@ -19,16 +34,7 @@ func TestStepsSame(t *testing.T) {
 	p := b.gate.claim
 	p.Points &^= emulate.AtBias
 	b.device = func(int) *emulate.Device { return b.correct(p, 850) }
-	b.run()
-	m := b.measured(2)
-	got, _, err := b.gate.search(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := b.gate.compare(m, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, got, own := b.searched(p)
 	less := p
 	less.Points &^= emulate.AtOut | emulate.AtShare
 	other, err := b.gate.compare(m, less)
@@ -49,16 +55,7 @@ func TestStepsBoth(t *testing.T) {
 	p := b.gate.claim
 	p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideInner
 	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
-	b.run()
-	m := b.measured(2)
-	got, _, err := b.gate.search(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := b.gate.compare(m, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, got, own := b.searched(p)
 	if got.Wide != p.Wide || got.re > own.re {
 		t.Errorf("found %v, %v at %.4f: want %v, %v at %.4f", got.Points, got.Wide, got.re, p.Points, p.Wide, own.re)
 	}

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/refrun/refrun/fp16"
@@ -27,10 +26,8 @@ func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error)
 		if stored == nil {
 			return
 		}
-		one, least := stored[i].Ulp(1), stored[i].Smallest()
 		for k, u := range y.Data { // somewhere within half an ulp
-			binade := math.Float64frombits(math.Float64bits(u) & 0x7ff0000000000000)
-			y.Data[k] = u + float64(max(float64(one*binade), least)*(float64(rng.Uint64()<<11>>11)*0x1p-53-0.5))
+			y.Data[k] = u + float64(stored[i].Ulp(u)*(float64(rng.Uint64()<<11>>11)*0x1p-53-0.5))
 		}
 	}
 	p := *v
