@@ -51,6 +51,20 @@ func (s *slice) add(f *figures, k int) {
 	s.inners += float64(f.inner[k] * same)
 }
 
+// join adds the elements of another slice.
+func (s *slice) join(t *slice) {
+	s.n += t.n
+	s.flips += t.flips
+	s.chance += t.chance
+	s.z2 += t.z2
+	s.most += t.most
+	s.inner += t.inner
+	s.jump = max(s.jump, t.jump)
+	s.tail = max(s.tail, t.tail)
+	s.chances += t.chances
+	s.inners += t.inners
+}
+
 // whole is the slice of all elements.
 func (f *figures) whole() slice {
 	var s slice
@@ -94,10 +108,17 @@ func (s *slice) excess(factor, offset float64) float64 {
 // slicesOf returns the slices of a layer: samples, channels, rows and columns,
 // rows and columns by their place in tiles of 8, 16 and 32, the ring along the
 // border, tiles of 8x8, and every channel of every sample.
+//
+// Each is a union of planes, or of pixels in all planes, and the sum of theirs.
 func slicesOf(x *tensor.Tensor, f *figures) []slice {
+	planes, pixels := make([]slice, x.N()*x.C()), make([]slice, x.H()*x.W())
+	for k := range f.flips {
+		planes[k/len(pixels)].add(f, k)
+		pixels[k%len(pixels)].add(f, k)
+	}
 	var all []slice
-	// by adds the slices numbered 0 to n-1 that a pixel (i, c, y, x) is of.
-	by := func(n int, name func(k int) string, of func(i, c, y, x int) int) {
+	// by adds the slices numbered 0 to n-1 that those parts are of.
+	by := func(parts []slice, n int, name func(k int) string, of func(k int) int) {
 		if n < 2 {
 			return
 		}
@@ -105,48 +126,38 @@ func slicesOf(x *tensor.Tensor, f *figures) []slice {
 		for k := range n {
 			all = append(all, slice{name: name(k)})
 		}
-		part := all[at:]
-		k := 0
-		for i := range x.N() {
-			for c := range x.C() {
-				for y := range x.H() {
-					for w := range x.W() {
-						if j := of(i, c, y, w); j >= 0 {
-							part[j].add(f, k)
-						}
-						k++
-					}
-				}
-			}
+		for k := range parts {
+			all[at+of(k)].join(&parts[k])
 		}
 	}
 	named := func(what string) func(int) string {
 		return func(k int) string { return fmt.Sprintf("%s %d", what, k) }
 	}
-	by(x.N(), named("sample"), func(i, _, _, _ int) int { return i })
-	by(x.C(), named("channel"), func(_, c, _, _ int) int { return c })
-	by(x.H(), named("row"), func(_, _, y, _ int) int { return y })
-	by(x.W(), named("column"), func(_, _, _, w int) int { return w })
+	c, h, w := x.C(), x.H(), x.W()
+	by(planes, x.N(), named("sample"), func(k int) int { return k / c })
+	by(planes, c, named("channel"), func(k int) int { return k % c })
+	by(pixels, h, named("row"), func(k int) int { return k / w })
+	by(pixels, w, named("column"), func(k int) int { return k % w })
 	for _, tile := range []int{8, 16, 32} {
-		if x.H() >= 2*tile {
-			by(tile, named(fmt.Sprintf("h mod %d =", tile)), func(_, _, y, _ int) int { return y % tile })
+		if h >= 2*tile {
+			by(pixels, tile, named(fmt.Sprintf("h mod %d =", tile)), func(k int) int { return k / w % tile })
 		}
-		if x.W() >= 2*tile {
-			by(tile, named(fmt.Sprintf("w mod %d =", tile)), func(_, _, _, w int) int { return w % tile })
+		if w >= 2*tile {
+			by(pixels, tile, named(fmt.Sprintf("w mod %d =", tile)), func(k int) int { return k % w % tile })
 		}
 	}
-	if min(x.H(), x.W()) > 4 {
-		by(2, func(k int) string { return [2]string{"interior", "border"}[k] }, func(_, _, y, w int) int {
-			if min(y, x.H()-1-y, w, x.W()-1-w) == 0 {
+	if min(h, w) > 4 {
+		by(pixels, 2, func(k int) string { return [2]string{"interior", "border"}[k] }, func(k int) int {
+			if y, x := k/w, k%w; min(y, h-1-y, x, w-1-x) == 0 {
 				return 1
 			}
 			return 0
 		})
 	}
-	th, tw := (x.H()+7)/8, (x.W()+7)/8
-	by(th*tw, func(k int) string { return fmt.Sprintf("tile (%d,%d) of 8x8", k/tw, k%tw) }, func(_, _, y, w int) int { return y/8*tw + w/8 })
+	th, tw := (h+7)/8, (w+7)/8
+	by(pixels, th*tw, func(k int) string { return fmt.Sprintf("tile (%d,%d) of 8x8", k/tw, k%tw) }, func(k int) int { return k/w/8*tw + k%w/8 })
 	if x.N() > 1 {
-		by(x.N()*x.C(), func(k int) string { return fmt.Sprintf("sample %d, channel %d", k/x.C(), k%x.C()) }, func(i, c, _, _ int) int { return i*x.C() + c })
+		by(planes, len(planes), func(k int) string { return fmt.Sprintf("sample %d, channel %d", k/c, k%c) }, func(k int) int { return k })
 	}
 	return all
 }
