@@ -35,48 +35,11 @@ func (f *filter) certify() error {
 		if err := f.e.Ctx.Err(); err != nil {
 			return err
 		}
-		var around measure.Match // the emulation
-		for _, v := range f.views(h) {
-			t, err := f.try(h, trial.Everywhere, v, math.Inf(1))
-			if err != nil {
-				return err
-			}
-			if t == nil || t.Match.QQ == 0 {
-				if v == f.near {
-					break // the claim itself does that
-				}
-				continue
-			}
-			if v == f.near {
-				around = t.Match
-			}
-			if f.near == nil && h.Rounding && measure.RMS(t.q) < 1e-3 {
-				continue // none that could matter
-			}
-			p := f.e.Pool.At(h, v == f.near)
-			if err := f.scatter(t); err != nil {
-				return err
-			}
-			s := f.right(t)
-			p.information += 1 / float64(s*s)
-			if !h.Rounding || f.near == nil || v.Device.Mode.Precision == fp16.TF32 { // no device of a fine claim rounds so
-				if t.fits, err = f.hidden(t, p); err != nil {
-					return err
-				}
-				if v == f.exact && f.near != nil && around.QQ == 0 { // a policy that no contract describes
-					around = f.held(v, f.near.Next, t.q)
-					around.C, around.Sigma = t.k*around.C, math.Abs(t.k)*around.Sigma
-					if !f.wrong() {
-						f.e.Pool.At(h, true).add(f.s.Step, &around)
-					}
-				}
-				if m := f.e.Pool.At(h, true).From(t.whole); t.whole > 0 && m.QQ > 0 {
-					around = m // of the same steps
-				}
-				t.fits = t.fits && (v == f.near || !shareOf(around, t).Refutes())
-			}
-			p.found = p.found || t.fits
-			f.keep(t)
+		if f.rests(h) {
+			continue
+		}
+		if err := f.ask(h); err != nil {
+			return err
 		}
 		if h.On() && h.Probe == "" && (h.Needs == "" || f.near != nil) {
 			continue // not larger than the errors of correct devices anywhere
@@ -92,6 +55,89 @@ func (f *filter) certify() error {
 	}
 	f.e.Report.Blind = append(f.e.Pool.Blind, blind...)
 	return nil
+}
+
+// ask looks for one such fault.
+func (f *filter) ask(h *trial.Fault) error {
+	var around measure.Match // the emulation
+	delete(f.e.Pool.refuted, h.Prior)
+	for _, v := range f.views(h) {
+		t, err := f.try(h, trial.Everywhere, v, math.Inf(1))
+		if err != nil {
+			return err
+		}
+		if t == nil || t.Match.QQ == 0 {
+			if v == f.near {
+				return nil // the claim itself does that
+			}
+			continue
+		}
+		if v == f.near {
+			around = t.Match
+		}
+		if f.near == nil && h.Rounding && measure.RMS(t.q) < 1e-3 {
+			continue // none that could matter
+		}
+		p := f.e.Pool.At(h, v == f.near)
+		if refutes(t) && !f.wrong() {
+			f.e.Pool.refute(h)
+			s := f.right(t)
+			p.information += 1 / float64(s*s)
+			f.keep(t)
+			return nil // nor by another view, which is no sharper
+		}
+		if err := f.scatter(t); err != nil {
+			return err
+		}
+		s := f.right(t)
+		p.information += 1 / float64(s*s)
+		if !f.asksForPower(h) { // no device of a fine claim rounds so
+			if t.fits, err = f.hidden(t, p); err != nil {
+				return err
+			}
+			if v == f.exact && f.near != nil && around.QQ == 0 { // a policy that no contract describes
+				around = f.held(v, f.near.Next, t.q)
+				around.C, around.Sigma = t.k*around.C, math.Abs(t.k)*around.Sigma
+				if !f.wrong() {
+					f.e.Pool.At(h, true).add(f.s.Step, &around)
+				}
+			}
+			if m := f.e.Pool.At(h, true).From(t.whole); t.whole > 0 && m.QQ > 0 {
+				around = m // of the same steps
+			}
+			t.fits = t.fits && (v == f.near || !shareOf(around, t).Refutes())
+		}
+		p.found = p.found || t.fits
+		f.keep(t)
+	}
+	return nil
+}
+
+// asksForPower reports whether nothing but whether a fault would show is asked of it: what rounds
+// operands coarser is no fault of a half type's device that a step would hide.
+func (f *filter) asksForPower(h *trial.Fault) bool {
+	return h.Rounding && f.near != nil && f.near.Device.Mode.Precision != fp16.TF32
+}
+
+// rests reports whether a fault need not be looked for at this step: one before has refuted it, and
+// one after looks again; or whether it would show is all that is asked, and it would.
+func (f *filter) rests(h *trial.Fault) bool {
+	if f.asksForPower(h) {
+		least := f.e.Pool.least(h)
+		return least > 0 && least <= 1
+	}
+	return f.s.Between && f.e.Pool.refuted[h.Prior]
+}
+
+// refutes reports whether a step is proof that it has not got a fault: one of its known amplitude,
+// 1, or from 0.7 on where roundings make it less, would be 14 standard deviations off, were they
+// twice as large; the least one of a family 8.
+func refutes(t *Tried) bool {
+	c, sigma := math.Abs(t.Match.C), 2*t.Match.Sigma
+	if t.H.Family {
+		return c+measure.LeastT*sigma < max(leastFamily, t.H.Least)
+	}
+	return c < 0.25 && sigma < 1./32
 }
 
 // shareOf returns m with its amplitude as a share of that of a family's t.

@@ -1,6 +1,7 @@
 package match
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -146,5 +147,71 @@ func TestAccidents(t *testing.T) {
 		if got := k.m.Refutes(); got != k.want {
 			t.Errorf("%+v refutes: %v, want %v", k.m, got, k.want)
 		}
+	}
+}
+
+// TestRefuted: between two steps at which all faults are looked for, those are not that the one before has
+// refuted; the next one looks for them again, and finds one that has begun.
+func TestRefuted(t *testing.T) {
+	b := newBench(t, "float16", 0.3)
+	right := b.full(t, b.run(t, b.device, b.draws, 9))
+	d, draws := b.device, b.draws.Clone()
+	filterFaults[0].make(b, &d, draws)
+	wrong := b.full(t, b.run(t, d, draws, 9))
+	b.Pool = NewPool(nil)
+	tried := func(s *Step, between bool) int {
+		one := *s
+		one.Between = between
+		before := maps.Clone(b.Pool.refuted)
+		f := newFilter(b.Matcher, &one)
+		if ok, err := f.open(); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if err := f.certify(); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range f.tried {
+			if between && before[h.H.Prior] && !f.asksForPower(h.H) {
+				t.Errorf("between: %s is tried", h.H.ID)
+			}
+		}
+		return len(f.tried)
+	}
+	all := tried(right, false)
+	if len(b.Pool.refuted) == 0 {
+		t.Fatal("a right step refutes nothing")
+	}
+	if n := tried(right, true); n >= all {
+		t.Errorf("between: %d faults of %d are tried, where %d are refuted", n, all, len(b.Pool.refuted))
+	}
+	before := len(b.Pool.refuted)
+	tried(wrong, true)
+	tried(wrong, false)
+	if len(b.Pool.refuted) >= before {
+		t.Errorf("a wrong step refutes as many as a right one: %d", before)
+	}
+}
+
+// TestRefutes: what amplitudes are proof of.
+func TestRefutes(t *testing.T) {
+	for _, c := range []struct {
+		h        *trial.Fault
+		c, sigma float64
+		want     bool
+	}{
+		{&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 65, true}, {&trial.Fault{Row: &table.Row{}}, -0.2, 1. / 65, true},
+		{&trial.Fault{Row: &table.Row{}}, 0.3, 1. / 65, false}, {&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 63, false},
+		{&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 40, true}, {&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 20, false},
+		{&trial.Fault{Row: &table.Row{Family: true, Least: 1}}, 0.5, 1. / 40, true},
+	} {
+		if got := refutes(&Tried{H: c.h, Match: measure.Match{C: c.c, Sigma: c.sigma}}); got != c.want {
+			t.Errorf("family %v, amplitude %v, deviation %v: %v, want %v", c.h.Family, c.c, c.sigma, got, c.want)
+		}
+	}
+	h := &trial.Fault{Row: &table.Row{}, Prior: 3}
+	p := NewPool(nil)
+	p.At(h, true).add(1, &measure.Match{QQ: 1, RQ: 1, Sigma: 1})
+	if p.refute(h); p.At(h, true).From(0).QQ != 0 || !p.refuted[3] {
+		t.Error("what a step before said is still of those after one that refutes it")
 	}
 }

@@ -36,6 +36,7 @@ type Step struct {
 	Limit     float64   // rms of (Got - Emulated)/S that correct devices reach at most
 	Constants bool      // Device's policy has its constants in the half type
 	Alike     float64   // pixels of X that the first convolutions round alike, see steps.lookAlikes
+	Between   bool      // small faults that a step before refuted are not looked for
 	// Noise applies noise node i as Device does, with a block and draws that may
 	// be others than its own; nil if the machine does it.
 	Noise func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)

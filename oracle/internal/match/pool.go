@@ -14,6 +14,7 @@ import (
 // are looked for in each.
 type pool struct {
 	of       map[poolKey]*pooled
+	refuted  map[int]bool   // by the last step that looked for them
 	steps    int            // that were looked at
 	searched bool           // a wrong step
 	Named    *Tried         // what was found there; nil for nothing
@@ -27,7 +28,9 @@ type poolKey struct {
 }
 
 // NewPool has blind spots of other gates.
-func NewPool(blind []report.Blind) *pool { return &pool{of: map[poolKey]*pooled{}, Blind: blind} }
+func NewPool(blind []report.Blind) *pool {
+	return &pool{of: map[poolKey]*pooled{}, refuted: map[int]bool{}, Blind: blind}
+}
 
 // pooled is what the steps say about one fault in one view.
 type pooled struct {
@@ -67,6 +70,14 @@ func (p *pool) At(h *trial.Fault, near bool) *pooled {
 		p.of[key] = &pooled{}
 	}
 	return p.of[key]
+}
+
+// refute notes that a step has not got a fault. What steps before it say of one is of no step after it.
+func (p *pool) refute(h *trial.Fault) {
+	p.refuted[h.Prior] = true
+	for _, near := range []bool{false, true} {
+		p.At(h, near).steps = nil
+	}
 }
 
 // add takes in what a step says.

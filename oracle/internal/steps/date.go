@@ -32,8 +32,9 @@ func (g *stepGate) backdate(batch int, t *match.Tried) error {
 var errLate = errors.New("out of time")
 
 // date looks for a fault at some steps, in order. Where it finds one, it goes
-// back to its first step, as if it had lasted since: find is then asked again.
-func date(steps []int, find func(t int, again bool) (bool, error)) error {
+// back to its first step, as if it had lasted since: find is then asked again. Only
+// those of full are asked for all faults.
+func date(steps, full []int, find func(t int, again bool) (bool, error)) error {
 	clean := 0
 	for _, t := range steps {
 		found, err := find(t, false)
@@ -41,7 +42,9 @@ func date(steps []int, find func(t int, again bool) (bool, error)) error {
 			return err
 		}
 		if !found {
-			clean = t
+			if slices.Contains(full, t) {
+				clean = t
+			}
 			continue
 		}
 		for t-clean > 1 {

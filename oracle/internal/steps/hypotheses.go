@@ -16,14 +16,16 @@ import (
 // certify hands steps to the hypotheses of the library, of one engine batch
 // after another, and the faulty one if there is one.
 func (g *stepGate) certify(bad *verdictOn) error {
-	batch, steps := 0, match.Covered(g.e.Evidence, g.fullSteps())
+	full := g.fullSteps()
+	batch, steps := 0, match.Covered(g.e.Evidence, full)
 	batches, asked := len(g.e.Case.Rollout.EngineBatches()), 0
 	if bad != nil {
-		batch, batches, steps = bad.figures.batch, 1, append(g.fullSteps(), bad.figures.step)
-		slices.Sort(steps)
-		steps = slices.Compact(steps)
+		full = append(full, bad.figures.step)
+		slices.Sort(full)
+		full = slices.Compact(full)
+		batch, batches, steps = bad.figures.batch, 1, full
 	}
-	err := date(steps, func(t int, again bool) (bool, error) {
+	err := date(steps, full, func(t int, again bool) (bool, error) {
 		if g.e.Late(fmt.Sprintf("the hypotheses at step %d", t)) {
 			return false, errLate
 		}
@@ -32,7 +34,7 @@ func (g *stepGate) certify(bad *verdictOn) error {
 		} else if batches > 1 {
 			batch, asked = asked%batches, asked+1
 		}
-		return g.hypotheses(batch, t)
+		return g.hypotheses(batch, t, !again && !slices.Contains(full, t))
 	})
 	if errors.Is(err, errLate) {
 		return nil // a fault keeps the date that it has
@@ -43,13 +45,14 @@ func (g *stepGate) certify(bad *verdictOn) error {
 	return g.backdate(batch, g.e.Pool.Named)
 }
 
-// hypotheses holds the library against a step; it reports whether a fault was
-// found.
-func (g *stepGate) hypotheses(batch, t int) (bool, error) {
+// hypotheses holds the library against a step, without what a step before refuted where it is one
+// between others; it reports whether a fault was found.
+func (g *stepGate) hypotheses(batch, t int, between bool) (bool, error) {
 	s, err := g.look(batch, t)
 	if err != nil {
 		return false, err
 	}
+	s.Between = between
 	before := len(g.e.Found)
 	g.e.ForgetPlans() // hypotheses do without
 	err = g.e.Filters(s)

@@ -668,7 +668,7 @@ func TestDate(t *testing.T) {
 	t.Parallel()
 	for first := 1; first <= 101; first++ {
 		calls, least := 0, 101
-		err := date([]int{1, 50, 100}, func(at int, again bool) (bool, error) {
+		err := date([]int{1, 50, 100}, []int{1, 50, 100}, func(at int, again bool) (bool, error) {
 			calls++
 			if again && least == 101 {
 				t.Errorf("step %d: asked again before anything was found", at)
@@ -680,6 +680,18 @@ func TestDate(t *testing.T) {
 		})
 		if err != nil || least != first || calls > 9 {
 			t.Errorf("fault from %d on: dated %d in %d calls", first, least, calls)
+		}
+		// A step between others may say nothing of a fault.
+		full := []int{1, 50, 101}
+		least = 101
+		if err := date([]int{1, 25, 50, 75, 101}, full, func(at int, again bool) (bool, error) {
+			if at < first || !again && !slices.Contains(full, at) {
+				return false, nil
+			}
+			least = min(least, at)
+			return true, nil
+		}); err != nil || least != first {
+			t.Errorf("fault from %d on, not seen between: dated %d", first, least)
 		}
 	}
 }
