@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	freeSteps   = 32   // that are rolled out
+	freeSteps   = 32   // that are rolled out,
+	freeLarge   = 12   // and of an operator whose steps take long: of as many growths the mean is good for a tenth
 	freeDelta   = 1e-4 // distance of the twins over the std: far above float32's roundings
 	freeHorizon = 0.1  // of the std: from there on a free-running comparison says nothing
 	freeSlack   = 5    // times the predicted distance that is worth a note
@@ -48,6 +49,9 @@ func (e *Gate) Free() error {
 	}
 	s := e.States
 	n := min(s.T-1, freeSteps)
+	if e.Op.MACs(s.H, s.W) > evidence.LargeForward {
+		n = min(n, freeLarge)
+	}
 	oneStep := 1.2533 * float64(e.Report.OneStep.MeanAbs) // sqrt(pi/2): from mean to RMS of a normal error
 	_, faulty := e.firstFailure()
 	var logs, distance float64

@@ -5,6 +5,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/tensor"
 )
 
 // The ensemble of correct devices.
@@ -62,14 +63,23 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*mea
 	}
 	var out []*measure.Cuts
 	for k := range devices {
-		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(m.Step)<<8 + uint64(k+1)}
-		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
+		y, err := g.member(m.BatchStep, p, k, lambda)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, g.slice(m, g.against(m, y.Data, ref), y.Data, ref))
 	}
 	return out, nil
+}
+
+// member returns what member k of an ensemble makes of a step.
+func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda float64) (y *tensor.Tensor, err error) {
+	at := memberOf{placeOf(b), k, p}
+	if y := g.memo.members[at]; y != nil && !g.lean {
+		return y, nil
+	}
+	l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}
+	return g.e.Machine.Step(g.device(p, b.Step, l), b.X, b.Draws.Rewind())
 }
 
 // leaning is how much member k of an ensemble that a verdict rests on loses toward zero: a
@@ -91,6 +101,13 @@ func (g *stepGate) reference(b *evidence.BatchStep, p emulate.Pattern) ([]float6
 		}
 		return y.Data, nil
 	}
+	if p == g.claim {
+		c, err := g.claimed(b)
+		if err != nil {
+			return nil, err
+		}
+		return c.truth.Data, nil
+	}
 	y, err := g.truth(b, p.Mode)
 	if err != nil {
 		return nil, err
@@ -105,14 +122,11 @@ func (g *stepGate) calibrate(b *evidence.BatchStep) error {
 	}
 	b = g.part(b, fullElements)
 	g.draws = b.Draws
-	truth, err := g.truth(b, g.claim.Mode)
+	c, err := g.claimed(b)
 	if err != nil {
 		return err
 	}
-	emu, _, err := g.emulation(b, g.claim)
-	if err != nil {
-		return err
-	}
+	truth, emu := c.truth, c.emu
 	hw := b.X.H() * b.X.W()
 	ours, theirs := make([]float64, b.X.C()), make([]float64, b.X.C())
 	add := func(to, v []float64) {
@@ -124,12 +138,12 @@ func (g *stepGate) calibrate(b *evidence.BatchStep) error {
 	}
 	add(ours, emu.Data)
 	for k := range members {
-		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: 1, Member: 1<<20 + uint64(k)}
-		y, err := g.e.Machine.Step(g.device(g.claim, b.Step, l), b.X, b.Draws.Rewind())
+		y, err := g.member(b, g.claim, k, 1)
 		if err != nil {
 			return err
 		}
 		add(theirs, y.Data)
+		g.memo.members[memberOf{placeOf(b), k, g.claim}] = y
 	}
 	g.inner = make([]float64, b.X.C())
 	for c := range g.inner {

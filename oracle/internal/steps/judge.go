@@ -14,6 +14,7 @@ type stepFigures struct {
 	alike, of       float64   // see measured
 	maxAbs, sumAbs  float64   // of Got - truth
 	sumZ            float64   // of its square over s^2
+	live            []float64 // numbers of each plane that a clamp does not hold
 	peaks           []float64 // the largest of its size over s, of each realization
 	shares          []float64 // of their limits, see stepGate.shares
 	cuts            *measure.Cuts
@@ -27,10 +28,14 @@ func (m *measured) figures() *stepFigures {
 	if f.wrong > 0 {
 		f.wrongAt = m.wrong[0]
 	}
-	per := len(m.r) / m.X.N()
+	per, hw := len(m.r)/m.X.N(), m.X.H()*m.X.W()
+	f.live = make([]float64, len(m.r)/hw)
 	for i, r := range m.r {
 		if r != r {
 			continue
+		}
+		if !m.held(i) {
+			f.live[i/hw]++
 		}
 		d := math.Abs(m.Got[i] - m.truth[i])
 		z := d / m.s[i]

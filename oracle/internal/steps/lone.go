@@ -38,6 +38,7 @@ const farthest = 12
 // large the error of one number is; and those that say it of a tile, which has many numbers.
 const (
 	mostAsked  = 48
+	fewAsked   = 6
 	leastWork  = 2e10
 	tilesAsked = 2
 )
@@ -48,9 +49,9 @@ func usual(all []*stepFigures) float64 {
 	var planes []float64
 	for _, f := range all {
 		t := &f.cuts.Of[measure.InPlane]
-		for i, n := range t.Count {
+		for i, n := range f.live {
 			if n > 0 {
-				planes = append(planes, t.Mean(i))
+				planes = append(planes, t.Squares[i]/n)
 			}
 		}
 	}
@@ -89,6 +90,9 @@ func (g *stepGate) shares(m *measured) []float64 {
 	errors, squares := g.against(m, m.Got, m.truth), g.against(m, m.emu, m.truth)
 	for i, e := range squares {
 		squares[i] = float64(e*e) * g.inner[i/(w*h)%m.X.C()]
+		if m.held(i) {
+			squares[i], errors[i] = math.NaN(), math.NaN()
+		}
 	}
 	blur(squares, w, h)
 	own := g.roundings(m)
@@ -143,11 +147,17 @@ func (g *stepGate) asked(b *evidence.BatchStep, f *stepFigures, k int, level flo
 	if err != nil {
 		return nil, err
 	}
-	limits, err := g.limitsOfOne(m, level)
+	errors := g.against(m, m.Got, m.truth)
+	for i := range errors {
+		if m.held(i) {
+			errors[i] = math.NaN()
+		}
+	}
+	limits, err := g.limitsOfOne(m, errors, level)
 	if err != nil {
 		return nil, err
 	}
-	for i, e := range g.against(m, m.Got, m.truth) {
+	for i, e := range errors {
 		e = math.Abs(e)
 		at := func() string { return f.cuts.Place(measure.InPeak, first+i, f.lo) }
 		switch x := e / limits[i]; {
@@ -202,23 +212,46 @@ func (s spared) note() string {
 	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g", s.step, s.place, s.value, s.limit)
 }
 
-// limitsOfOne returns how far off each number of a step may be.
-func (g *stepGate) limitsOfOne(m *measured, level float64) ([]float64, error) {
+// limitsOfOne returns how far off each number of a step may be. Few devices say it well enough of
+// errors that are half of that at most: their mean square is four times too large once in 2000 times.
+func (g *stepGate) limitsOfOne(m *measured, errors []float64, level float64) ([]float64, error) {
 	tiles, w, h := g.inTiles(), m.X.W(), m.X.H()
-	devices := tilesAsked
-	if !tiles {
-		devices = max(members, min(mostAsked, int(leastWork/max(float64(g.e.Op.MACs(h, w))*float64(m.X.N()), 1))))
-	}
-	squares, err := g.squares(m, devices)
-	if err != nil {
-		return nil, err
-	}
-	places := func(int) float64 { return 0 }
+	many := max(members, min(mostAsked, int(leastWork/max(float64(g.e.Op.MACs(h, w))*float64(m.X.N()), 1))))
+	few := min(fewAsked, many)
 	if tiles {
-		blur(squares, w, h)
-		places = levels(g.against(m, m.Got, m.truth), squares, w, h)
+		few, many = tilesAsked, tilesAsked
 	}
-	return limitsOf(squares, g.roundings(m), places, level), nil
+	sums, own := make([]float64, len(m.Got)), g.roundings(m)
+	for from, to := 0, few; ; from, to = to, many {
+		if err := g.squares(m, sums, from, to); err != nil {
+			return nil, err
+		}
+		squares := make([]float64, len(sums))
+		for i, q := range sums {
+			if squares[i] = q / float64(to); m.held(i) {
+				squares[i] = math.NaN()
+			}
+		}
+		places := func(int) float64 { return 0 }
+		if tiles {
+			blur(squares, w, h)
+			places = levels(errors, squares, w, h)
+		}
+		limits := limitsOf(squares, own, places, level)
+		if to == many || !halfway(errors, limits, level) {
+			return limits, nil
+		}
+	}
+}
+
+// halfway reports whether an error that is beyond farthest is more than half of its limit.
+func halfway(errors, limits []float64, level float64) bool {
+	for i, e := range errors {
+		if e = math.Abs(e); e > farthest*level && e > limits[i]/2 {
+			return true
+		}
+	}
+	return false
 }
 
 // limitsOf returns them for the mean squares of numbers, their own roundings and the levels of
@@ -257,24 +290,24 @@ func (g *stepGate) roundings(m *measured) []float64 {
 	return own
 }
 
-// squares returns the mean square error of each number over so many devices.
-func (g *stepGate) squares(m *measured, devices int) ([]float64, error) {
-	squares, lambda, p := make([]float64, len(m.Got)), 1.0, g.use
+// squares adds the squared errors of each number of devices from one on to another.
+func (g *stepGate) squares(m *measured, sums []float64, from, to int) error {
+	lambda, p := 1.0, g.use
 	if p.Discrete() {
 		lambda = emulate.CoarseLambda
 	}
 	p.Twice = p.Half()
-	for d := range devices {
+	for d := from; d < to; d++ {
 		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
 		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i, e := range g.against(m, y.Data, m.truth) {
-			squares[i] += float64(e*e) / float64(devices)
+			sums[i] += float64(e * e)
 		}
 	}
-	return squares, nil
+	return nil
 }
 
 // inTiles reports whether correct devices form sums in tiles: libraries do for float32 and
@@ -294,15 +327,25 @@ const (
 	tileReach = 3 // of means around a number
 )
 
-// blur gives each number of planes the largest mean around it.
+// blur gives each number of planes the largest mean around it, of those that are none of NaN.
 func blur(v []float64, w, h int) {
-	separate(v, w, h, meanReach, func(of []float64) float64 {
-		sum := 0.0
+	live := make([]float64, len(v))
+	for i, x := range v {
+		if live[i] = 1; x != x {
+			v[i], live[i] = 0, 0
+		}
+	}
+	sum := func(of []float64) (sum float64) {
 		for _, x := range of {
 			sum += x
 		}
-		return sum / float64(len(of))
-	})
+		return sum
+	}
+	separate(v, w, h, meanReach, sum)
+	separate(live, w, h, meanReach, sum)
+	for i, n := range live {
+		v[i] /= max(n, 1)
+	}
 	separate(v, w, h, tileReach, slices.Max)
 }
 

@@ -3,6 +3,7 @@ package steps
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -320,4 +321,108 @@ func TestBlur(t *testing.T) {
 			t.Fatalf("(%d,%d): %g, want %g", y, x, got, want)
 		}
 	}
+}
+
+// TestHeld: numbers that a clamp holds have no errors, and count in no mean of those of others.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	ro := convex(.4)
+	ro.Clamp = &[2]float64{-.25, .25}
+	b := newStepBench(t, "float32", "", "group", ro)
+	b.run()
+	g := newStepGate(b.gate.e.Evidence, b.gate.e.Facts)
+	s, err := g.step(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.calibrate(s); err != nil {
+		t.Fatal(err)
+	}
+	m, err := g.measure(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hw := m.X.H() * m.X.W()
+	means, held := make([]float64, len(m.r)/hw), 0
+	for p := range means {
+		n := 0.0
+		for i := p * hw; i < (p+1)*hw; i++ {
+			if math.Abs(m.truth[i]) == .25 && m.Got[i] == m.truth[i] {
+				held++
+				continue
+			}
+			means[p], n = means[p]+m.r[i]*m.r[i], n+1
+		}
+		means[p] /= n
+	}
+	if held < len(m.r)/2 {
+		t.Fatalf("%d of %d numbers are held", held, len(m.r))
+	}
+	slices.Sort(means)
+	if got, want := usual([]*stepFigures{m.figures()}), math.Sqrt(max(1, means[len(means)/2])); math.Abs(got-want) > 1e-12 {
+		t.Errorf("usual error %v, want %v", got, want)
+	}
+	v := make([]float64, 15*18)
+	for i := range v {
+		v[i] = math.NaN()
+	}
+	v[8*15+7] = 3
+	if blur(v, 15, 18); v[8*15+7] != 3 || v[0] != 0 {
+		t.Errorf("the mean of one number, 3: %v; of none: %v", v[8*15+7], v[0])
+	}
+}
+
+// TestFewAsked: few devices say what an error may be that is far from it, and all of them where it is not.
+func TestFewAsked(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "bfloat16", "", "instance", convex(.4))
+	b.run()
+	g := b.gate
+	s, err := g.step(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := g.measure(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := func(errors []float64) []float64 {
+		l, err := g.limitsOfOne(m, errors, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	of := func(devices int) []float64 {
+		sums := make([]float64, len(m.Got))
+		if err := g.squares(m, sums, 0, devices); err != nil {
+			t.Fatal(err)
+		}
+		for i := range sums {
+			sums[i] /= float64(devices)
+		}
+		return limitsOf(sums, g.roundings(m), func(int) float64 { return 0 }, 1)
+	}
+	few, many := of(fewAsked), of(mostAsked)
+	if slices.Equal(few, many) {
+		t.Fatal("the devices are all the same")
+	}
+	errors := make([]float64, len(m.Got))
+	if !slices.Equal(limits(errors), few) {
+		t.Error("more are asked than need be")
+	}
+	i := slices.Index(few, slices.Max(few))
+	for _, share := range []float64{.4, .6, 1.2} {
+		errors[i] = share * few[i]
+		want := many
+		if share < .5 || errors[i] <= farthest {
+			want = few
+		}
+		for k, l := range limits(errors) {
+			if math.Abs(l-want[k]) > 1e-9*l {
+				t.Fatalf("an error of %.3g, %.2g of the limit that few devices give: limit %v of number %d, want %v", errors[i], share, l, k, want[k])
+			}
+		}
+	}
+	t.Logf("largest limit %.3g", few[i])
 }

@@ -23,6 +23,7 @@ type stepGate struct {
 	use   emulate.Pattern // what the device is held against: the claim, or the pattern that fits
 	u     float64         // half an ulp of 1 in the accumulator
 	draws *emulate.Draws  // of the step at work, nil for none
+	memo  memo
 	// inner has, for each channel, the variance that correct devices have over
 	// that of the contract's: 1 where both round to a coarse format.
 	inner []float64
@@ -49,6 +50,13 @@ type measured struct {
 	alike float64   // see lookAlikes
 	cuts  *measure.Cuts
 	wrong []int // elements that are not finite where the emulation is, or the reverse
+	clamp *[2]float64
+}
+
+// held reports whether a clamp holds a number of the device and of the exact states: it has no error,
+// and says nothing of those of others.
+func (m *measured) held(i int) bool {
+	return m.clamp != nil && m.Got[i] == m.truth[i] && clamped(m.clamp, m.truth[i])
 }
 
 // begin takes the draws of a step, once, by an application of the noise alone.
@@ -171,29 +179,25 @@ func (g *stepGate) emulation(b *evidence.BatchStep, p emulate.Pattern) (next, o 
 
 // measure compares one step.
 func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
-	if err := g.begin(b); err != nil {
-		return nil, err
-	}
-	truth, err := g.truth(b, g.claim.Mode)
+	c, err := g.claimed(b)
 	if err != nil {
 		return nil, err
 	}
-	emu, o, err := g.emulation(b, g.claim)
-	if err != nil {
-		return nil, err
-	}
-	m := &measured{BatchStep: b, truth: truth.Data, emu: emu.Data, alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	truth, emu, o := c.truth, c.emu, c.o
+	m := &measured{BatchStep: b, clamp: g.e.Case.Rollout.Clamp, truth: truth.Data, emu: emu.Data, alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
 	if err := g.scale(m, truth, emu, o); err != nil {
 		return nil, err
 	}
 	switch {
 	case !g.use.Discrete():
+		m.ref = truth.Data
 		if g.use != g.claim {
-			if truth, err = g.truth(b, g.use.Mode); err != nil {
+			other, err := g.truth(b, g.use.Mode)
+			if err != nil {
 				return nil, err
 			}
+			m.ref = other.Data
 		}
-		m.ref = truth.Data
 	case g.use != g.claim:
 		if m.ref, err = g.nearest(m, g.use); err != nil {
 			return nil, err
@@ -331,7 +335,7 @@ func (g *stepGate) errorsOf(y, truth *tensor.Tensor) []float64 {
 	}
 	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, even, truth.N())
 	for k, d := range errs {
-		if !measure.Finite(d) || d == 0 && clamped(g.e.Case.Rollout, truth.Data[k]) {
+		if !measure.Finite(d) || d == 0 && clamped(g.e.Case.Rollout.Clamp, truth.Data[k]) {
 			errs[k] = math.NaN()
 		}
 	}
@@ -354,9 +358,7 @@ func planeMeans(errs []float64, hw int, f func(k int) float64) (means, count []f
 }
 
 // clamped reports whether a state is an end of the clamp, where no error is left.
-func clamped(c rollout.Config, v float64) bool {
-	return c.Clamp != nil && (v <= c.Clamp[0] || v >= c.Clamp[1])
-}
+func clamped(c *[2]float64, v float64) bool { return c != nil && (v <= c[0] || v >= c[1]) }
 
 // last returns the variance of the last roundings: of the operator's output o, of its share
 // of the state, and of what is kept in a half type.

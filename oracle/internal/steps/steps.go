@@ -30,7 +30,9 @@ func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 func newStepGate(ev *evidence.Evidence, f *facts.Facts) *stepGate {
 	e := &match.Matcher{Gate: facts.Begin(ev, f)}
 	claim := emulate.Contract(e.Machine.Nodes, e.Case.Rollout, e.Mode)
-	return &stepGate{e: e, claim: claim, use: claim, u: emulate.Accumulator(e.Mode)}
+	g := &stepGate{e: e, claim: claim, use: claim, u: emulate.Accumulator(e.Mode)}
+	g.memo = newMemo(match.Covered(ev, g.fullSteps()))
+	return g
 }
 
 // steps looks for the contract that the device keeps, and for the first step that
