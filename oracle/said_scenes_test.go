@@ -443,6 +443,9 @@ func rolloutScenes() []scene {
 		}
 		return y
 	}))
+	one("tails of few bits", rig.Redraw(elements(func(_ int, x float64) float64 { // what is left of 2 million uniform numbers
+		return fp16.Float32.Round(x * (1 + 0x1p-21*math.Expm1(x*x/2)*math.Sin(1e6*x)/(x*x)))
+	})))
 	with("batches alike", "gaussian", 0.1, func(r *rig.Rig) { r.Config.EngineBatch, r.Config.Realizations = 2, 4 }, samples(func(m int) int { return m % 2 }))
 
 	dropped("right dropout", func(_, _ int, kept bool) float64 { return times1(kept, 4./3) })

@@ -45,6 +45,9 @@ func (e *Gate) factorSuspects(w *wrong) []suspect {
 		}
 	}
 	f := of[w.worst()-w.Lo]
+	if m.Kind == noise.Dropout && e.fewOthers(m, w, f) {
+		return nil
+	}
 	if m.Kind != noise.Dropout && slices.Max(f)-slices.Min(f) < 0.02*math.Abs(slices.Max(f)) {
 		return nil // one factor for all is a scale
 	}
@@ -67,6 +70,21 @@ func (e *Gate) factorSuspects(w *wrong) []suspect {
 		w.claimed.D.Store[w.claimed.Noise].RoundSlice(noisy.Data, noisy.Data)
 		return w.outOf(noisy)
 	}}}
+}
+
+// fewOthers reports whether factors of a dropout are the specified ones but in so few channels that they are no
+// other masks, which differ in 2p(1-p) of them: a channel is wrong before the dropout. A quarter of what is
+// expected, of 12 or more, happens once in 100 times by chance (Chernoff).
+func (e *Gate) fewOthers(m *noisestat.Model, w *wrong, f []float64) bool {
+	p, others := e.Machine.Nodes[m.Node].Noise.Scale, 0.0
+	expected := float64(2*p*(1-p)) * float64(len(f))
+	keep := w.Draws.Data[0][(w.worst()-w.Lo)*len(f):]
+	for c, v := range f {
+		if math.Abs(v-keep[c]/(1-p)) > 0.05 {
+			others++
+		}
+	}
+	return expected >= 12 && others < expected/4
 }
 
 // factorName names factors of channels.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -119,6 +120,56 @@ func TestOtherNoiseInRoundings(t *testing.T) {
 		w.rms = max(w.rms, 2*w.floor) // as if a gate had found the step wrong
 		if got, err := e.otherNoise(w); got != other || err != nil {
 			t.Errorf("another stream %v: other noise %v, %v", other, got, err)
+		}
+	}
+}
+
+// TestTogether: numbers that are farthest where others are largest are told from those that are not.
+func TestTogether(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	a, b := make([]float64, 500), make([]float64, 500)
+	most := 0.0
+	for range 2000 {
+		for i := range a {
+			a[i], b[i] = rng.ExpFloat64(), rng.NormFloat64()
+		}
+		most = max(most, together(a, b))
+	}
+	if most > 50 {
+		t.Errorf("unrelated numbers: %.3g, want at most 50", most)
+	}
+	if got := together(a, a); got < 60 {
+		t.Errorf("numbers and themselves: %.3g", got)
+	}
+	if got := together(a[:100], a[:100]); got != 0 {
+		t.Errorf("of 100 numbers: %.3g, want nothing said", got)
+	}
+}
+
+// TestExtremes: errors of the tails of draws are other noise, though right steps are as far off; those of the
+// numbers that follow the noise are not.
+func TestExtremes(t *testing.T) {
+	for _, tails := range []bool{true, false} {
+		r := rig.NewRig(t, "float32", "gaussian", .1)
+		states := r.Run(nil)
+		e, w, _ := firstStep(t, r, states)
+		hidden, hw := w.claimed.Hidden(), w.X.H()*w.X.W()
+		for i, v := range w.want {
+			of := 0.0 // of the pixel
+			for c := range hidden.C() {
+				at := i/(3*hw)*hidden.C()*hw + c*hw + i%hw
+				h, x := hidden.Data[at], w.Draws.Data[0][at]
+				if y := h + .1*x; tails {
+					of = max(of, math.Abs(x))
+				} else {
+					of = max(of, math.Abs(y))
+				}
+			}
+			w.Got[i] = v + .01*w.floor*math.Pow(of, 8)*math.Sin(float64(i))
+		}
+		w.rms = measure.RMSDiff(w.Got, w.want)
+		if other, err := e.otherNoise(w); other != tails || err != nil {
+			t.Errorf("errors of tails %v: other noise %v, %v, %v", tails, other, e.Found, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -154,20 +155,30 @@ func (e *Gate) wrongStep(k, t int) (*wrong, error) {
 	want := w.claimed.Next(w.claimed.Out)
 	w.want = want.Data
 	w.rms = measure.RMSDiff(b.Got, w.want)
-	w.floor = e.roundings(w, want)
-	return w, nil
+	w.floor, err = e.roundings(w, want)
+	return w, err
 }
 
 // roundings returns the RMS distance of right steps from the claim's: that of
 // the exact step, or where the claim stores float32 numbers the error of the
 // sums, which it leaves open. Such a claim rounds each sum once, and a long sum may lose
 // some forty times that: the distance counts eight times here, and four times that is called right.
-func (e *Gate) roundings(w *wrong, want *tensor.Tensor) float64 {
+// A claim of TF32 rounds operands as the exact step does; what falls otherwise for sums in another
+// order is that of a disturbed one.
+func (e *Gate) roundings(w *wrong, want *tensor.Tensor) (float64, error) {
 	d := measure.RMSDiff(w.exact.Next(w.exact.Out).Data, want.Data)
 	if want.Format.Ulp(1) < 1e-5 && w.claimed.D.Store[len(w.claimed.D.Store)-1] == want.Format {
 		d *= 8
 	}
-	return d + 0x1p-24*measure.RMS(w.want)
+	if e.Mode.Precision == fp16.TF32 {
+		l := &emulate.Legal{Machine: e.Machine, U: emulate.Accumulator(e.Mode), Lambda: 1, Member: 1<<34 + uint64(w.Step)}
+		p, err := e.Apply(&emulate.Device{Mode: e.Mode, Perturb: l.Disturb, Sum: l.Sum}, w.X, w.Draws.Rewind())
+		if err != nil {
+			return 0, err
+		}
+		d = max(d, measure.RMSDiff(p.Next(p.Out).Data, want.Data))
+	}
+	return d + 0x1p-24*measure.RMS(w.want), nil
 }
 
 // bestSuspect returns the hypothesis that comes nearest to the device's states,

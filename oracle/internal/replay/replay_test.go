@@ -343,3 +343,49 @@ func TestEnough(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesInTF32: operands of TF32 that fall otherwise are a right device's, and much of some operators' states
+// depends on them: states that have changed places are called so.
+func TestPlacesInTF32(t *testing.T) {
+	r := rig.NewRig(t, "tf32", "gaussian", 0.1)
+	s := r.Run(func(r *rig.Rig, step int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+		l := &emulate.Legal{Machine: emulate.New(r.Op, r.Config), U: emulate.Accumulator(r.Mode), Lambda: 1, Member: uint64(step)}
+		d.Perturb, d.Sum = l.Disturb, l.Sum
+	})
+	for m := range s.M {
+		a, b := s.At(m, 6), s.At(m, 7)
+		for i := range a {
+			a[i], b[i] = b[i], a[i]
+		}
+	}
+	if f := suspected(t, r.Exam(s, true), 6); f == nil || f.ID != "rollout.two-states-in-each-other-place" {
+		t.Errorf("found %+v", f)
+	}
+}
+
+// TestFewOthers: one channel that is zero before a dropout is no other mask.
+func TestFewOthers(t *testing.T) {
+	for _, others := range []bool{false, true} {
+		r := rig.NewRig(t, "float32", "dropout", 0.3)
+		config := r.Op.Config
+		config.BaseChannels, config.Normalization = 20, "none"
+		var err error
+		if r.Op, err = operator.Init(config, 5); err != nil {
+			t.Fatal(err)
+		}
+		s := r.Run(rig.From(3, func(_ *rig.Rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+			channels := len(d.Data[0]) / 3
+			for i := range d.Data[0] {
+				if c := i % channels; others {
+					d.Data[0][i] = float64((c*7+i)%3/2 ^ 1)
+				} else if c == 4 {
+					d.Data[0][i] = 1 - d.Data[0][i]
+				}
+			}
+		}))
+		f := suspected(t, r.Exam(s, true), 3)
+		if got := f != nil && f.ID == "noise.other-dropout-masks"; got != others {
+			t.Errorf("other masks %v: found %+v", others, f)
+		}
+	}
+}
