@@ -149,23 +149,28 @@ func TestTogether(t *testing.T) {
 // TestExtremes: errors of the tails of draws are other noise, though right steps are as far off; those of the
 // numbers that follow the noise are not.
 func TestExtremes(t *testing.T) {
+	const scale = 2
 	for _, tails := range []bool{true, false} {
-		r := rig.NewRig(t, "float32", "gaussian", .1)
+		r := rig.NewRig(t, "float32", "gaussian", scale)
 		states := r.Run(nil)
 		e, w, _ := firstStep(t, r, states)
 		hidden, hw := w.claimed.Hidden(), w.X.H()*w.X.W()
-		for i, v := range w.want {
+		off := make([]float64, len(w.want))
+		for i := range off {
 			of := 0.0 // of the pixel
 			for c := range hidden.C() {
 				at := i/(3*hw)*hidden.C()*hw + c*hw + i%hw
 				h, x := hidden.Data[at], w.Draws.Data[0][at]
-				if y := h + .1*x; tails {
+				if y := h + scale*x; tails {
 					of = max(of, math.Abs(x))
 				} else {
 					of = max(of, math.Abs(y))
 				}
 			}
-			w.Got[i] = v + .01*w.floor*math.Pow(of, 8)*math.Sin(float64(i))
+			off[i] = math.Pow(of, 8) * (1 + math.Abs(math.Sin(float64(i))))
+		}
+		for i, v := range w.want {
+			w.Got[i] = v + off[i]*w.floor/2/measure.RMS(off)
 		}
 		w.rms = measure.RMSDiff(w.Got, w.want)
 		if other, err := e.otherNoise(w); other != tails || err != nil {
