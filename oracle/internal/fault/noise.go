@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
@@ -43,13 +44,9 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 	x = tensor.Of(fp16.Float64, x.Data, x.Shape...)
 	if v.Contract && f != fp16.Float64 {
 		// Every operation of the block rounds, where the input is of the format.
-		y.Format = f
-		x.Format = f
-		for _, u := range x.Data {
-			if !f.Holds(u) {
-				y.Format, x.Format = fp16.Float64, fp16.Float64
-				break
-			}
+		from := v.Machine.Nodes[i].In[0]
+		if from != operator.Input && v.Stored(from) == f || !slices.ContainsFunc(x.Data, func(u float64) bool { return !f.Holds(u) }) {
+			y.Format, x.Format = f, f
 		}
 	}
 	if err := b.Apply(y, x, noise.Time{}, d.Rewind()); err != nil {

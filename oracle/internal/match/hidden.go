@@ -130,14 +130,14 @@ func (f *filter) rests(h *trial.Fault) bool {
 }
 
 // refutes reports whether a step is proof that it has not got a fault: one of its known amplitude,
-// 1, or from 0.7 on where roundings make it less, would be 14 standard deviations off, were they
+// 1, or from 0.7 on where roundings make it less, would be 7 standard deviations off, were they
 // twice as large; the least one of a family 8.
 func refutes(t *Tried) bool {
 	c, sigma := math.Abs(t.Match.C), 2*t.Match.Sigma
 	if t.H.Family {
 		return c+measure.LeastT*sigma < max(leastFamily, t.H.Least)
 	}
-	return c < 0.25 && sigma < 1./32
+	return c < 0.25 && sigma < 1./16
 }
 
 // shareOf returns m with its amplitude as a share of that of a family's t.

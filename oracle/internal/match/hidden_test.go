@@ -199,8 +199,8 @@ func TestRefutes(t *testing.T) {
 		c, sigma float64
 		want     bool
 	}{
-		{&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 65, true}, {&trial.Fault{Row: &table.Row{}}, -0.2, 1. / 65, true},
-		{&trial.Fault{Row: &table.Row{}}, 0.3, 1. / 65, false}, {&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 63, false},
+		{&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 33, true}, {&trial.Fault{Row: &table.Row{}}, -0.2, 1. / 33, true},
+		{&trial.Fault{Row: &table.Row{}}, 0.3, 1. / 33, false}, {&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 31, false},
 		{&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 40, true}, {&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 20, false},
 		{&trial.Fault{Row: &table.Row{Family: true, Least: 1}}, 0.5, 1. / 40, true},
 	} {
