@@ -359,6 +359,8 @@ def _(c):
     r = c.op.rollout
     k = c.dev.mode if c.dev.half_mode else "float16"
     if r["policy_type"] == "residual":
+        if c.dev.half_mode:                   # a constant may have the type of the output beside it
+            return c.good()
         return c.mix(x + half(np.float32(r["dt"]), k) * o)
     return c.mix(half(np.float32(r["alpha"]), k) * x + half(np.float32(1 - r["alpha"]), k) * o)
 

@@ -142,9 +142,18 @@ func shareFaults() (l []*trial.Fault) {
 func policyFaults() (l []*trial.Fault) {
 	policy := adding(&l)
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		policy(Named("rollout.alpha-or-dt-in", f), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		h := policy(Named("rollout.alpha-or-dt-in", f), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return blended(v, c, f.Round(a), f.Round(b), v.X, out)
 		})
+		// A constant may have the type of the half numbers beside it.
+		h.Instead = &trial.Fault{Row: h.Row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+			e := v.Evidence
+			if e.Mode.Precision != f || e.Op.Output(e.Mode) != f {
+				return nil
+			}
+			a, b := weightsOf(v)
+			return blended(v, v.Machine.Config, a, f.Round(b), v.X, out)
+		}}
 		policy(Named("rollout.alpha-in-and-1-alpha-of-it", f), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return blended(v, c, f.Round(a), 1-f.Round(a), v.X, out)
 		})

@@ -106,6 +106,12 @@ func (f *filter) ask(h *trial.Fault) error {
 				around = m // of the same steps
 			}
 			t.fits = t.fits && (v == f.near || !shareOf(around, t).Refutes())
+			if t.fits {
+				may, err := f.mayBe(t)
+				if t.fits = !may; err != nil {
+					return err
+				}
+			}
 		}
 		p.found = p.found || t.fits
 		f.keep(t)

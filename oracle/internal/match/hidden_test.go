@@ -215,3 +215,33 @@ func TestRefutes(t *testing.T) {
 		t.Error("what a step before said is still of those after one that refutes it")
 	}
 }
+
+// TestMayBe: a constant in the type of the half numbers beside it is no fault, though one that is it in part looks
+// like it; where the other constant is rounded too, it is.
+func TestMayBe(t *testing.T) {
+	for _, fault := range []bool{false, true} {
+		b := newBench(t, "float16", 0.3)
+		a, c := fp16.Float32.Round(0.3), fp16.Float16.Round(fp16.Float32.Round(0.7))
+		if fault {
+			a = fp16.Float16.Round(a)
+		}
+		d := b.device
+		d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
+			y := tensor.Like(x)
+			for i, v := range x.Data {
+				y.Data[i] = fp16.Float32.Round(fp16.Float32.Round(a*v) + fp16.Float16.Round(c*out.Data[i]))
+			}
+			return y
+		}
+		if err := b.Filters(b.full(t, b.run(t, d, b.draws, 9))); err != nil {
+			t.Fatal(err)
+		}
+		row := slices.IndexFunc(b.Report.Filters, func(r report.FilterRow) bool { return r.ID == "rollout.alpha-or-dt-in:float16" })
+		if row < 0 || math.Abs(float64(b.Report.Filters[row].T)) < measure.LeastT {
+			t.Fatalf("fault %v: nothing looks like it: %+v", fault, b.Report.Filters)
+		}
+		if got := len(b.Found) > 0; got != fault {
+			t.Errorf("fault %v: found %v, %+v", fault, b.Found, b.Report.Filters[row])
+		}
+	}
+}

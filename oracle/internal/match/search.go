@@ -26,6 +26,9 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 	if mimicked, err := f.mimicked(t); mimicked || err != nil {
 		return false, err
 	}
+	if may, err := f.mayBe(t); may || err != nil {
+		return false, err
+	}
 	if f.conforms(t) {
 		return true, nil
 	}
@@ -49,6 +52,15 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 		most = max(most, measure.RMS(f.units(t.v, p.Data, next.Data)))
 	}
 	return t.Match.After <= 2*most, nil
+}
+
+// mayBe reports whether what right devices may do explains the residual as well.
+func (f *filter) mayBe(t *Tried) (bool, error) {
+	if t.H.Instead == nil || f.node >= 0 {
+		return false, nil
+	}
+	next, err := t.v.Run(t.H.Instead, t.Scope, nil)
+	return next != nil && measure.RMS(f.residual(t.v, next)) <= 1.0001*t.Match.After, err
 }
 
 // mimicked reports whether some of many correct devices have half the amplitude that

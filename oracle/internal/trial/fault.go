@@ -26,6 +26,9 @@ type Fault struct {
 	// Input is what the operator reads in place of the states; nil if there is
 	// no such thing.
 	Input func(v *View) *tensor.Tensor
+	// Instead is what right devices may do that looks like the fault: where it leaves as little of a residual,
+	// there is none. Nil if there is no such thing.
+	Instead *Fault
 	// Called returns the name of an amplitude of a family; nil for Name.
 	Called func(v *View, c float64) string
 }
