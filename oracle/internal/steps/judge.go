@@ -84,6 +84,9 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 				continue
 			}
 			q, limit := t.Mean(i), h.limit(k, n)
+			if most, ok := h.strict[stepOf{f.batch, f.step}]; ok && k == measure.InAll {
+				limit = min(limit, most)
+			}
 			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1})
 			g, limit := t.Excess(i), h.gainLimit(k, n)
 			see(&stepFault{kind: k, index: i, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1})

@@ -43,6 +43,7 @@ type spreads struct {
 	of       float64 // independent numbers of a plane that the scale is taken from
 	reach    int     // pixels by which a change in the first layer can spread
 	factor   float64 // by which a correct device's mean square may exceed the ensemble's
+	strict   strict
 }
 
 // add takes in a member of the ensemble.

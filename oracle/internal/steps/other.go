@@ -59,11 +59,11 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 }
 
 // instead looks for a pattern that is clearly nearer to step t than what is used, and uses it.
-func (g *stepGate) instead(t int) (bool, error) {
+func (g *stepGate) instead(batch, t int) (bool, error) {
 	if t < 1 || g.e.Late("patterns in place of a fault") {
 		return false, nil
 	}
-	b, err := g.step(t)
+	b, err := g.e.StepOf(batch, t)
 	if err != nil {
 		return false, err
 	}

@@ -43,7 +43,8 @@ func newStepGate(ev *evidence.Evidence, f *facts.Facts) *stepGate {
 //     all are measured against that (other), unless some steps keep one and some the other
 //     (mixture);
 //   - where no step is wrong, the same for patterns of which the steps alone do not tell
-//     (otherwise, less);
+//     (otherwise, less), and for steps that few correct devices reach, which are held against
+//     many then (strained);
 //   - a device that no pattern explains may still be nearer to the truth than the claim (nearer);
 //   - what is left is reported, and the library names it (report, certify). A fault that it
 //     finds where no step is wrong may be one more pattern (instead).
@@ -111,6 +112,11 @@ func (g *stepGate) steps() error {
 			}
 		}
 	}
+	if bad == nil {
+		if all, bad, err = g.strained(all); err != nil {
+			return err
+		}
+	}
 	if bad != nil && bad.gate != "structure" && !bad.lone {
 		if g.unnamed, err = g.nearer(); err != nil {
 			return err
@@ -136,7 +142,7 @@ func (g *stepGate) conclude(all []*stepFigures, bad *verdictOn) error {
 		return err
 	}
 	named, use, h0 := *g.e.Report, g.use, g.h0
-	found, err := g.instead(g.e.Found[0].Step)
+	found, err := g.instead(0, g.e.Found[0].Step)
 	if err != nil || !found {
 		return err
 	}

@@ -1,0 +1,106 @@
+package steps
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/sorting"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/measure"
+)
+
+// Limits that a few devices give are wide, for little is known of their tail. A device is rarely beyond all of the
+// few, even though their sums are worse than most have: where it is, another pattern may be its own, or many devices
+// say what the step may be.
+
+const (
+	mostStrained = 8   // steps for which many devices are asked
+	beyondMany   = 1.5 // times the greatest mean square of so many, that of a device is no chance
+)
+
+// strict is the greatest mean square of a step's residual that many devices leave room for.
+type strict map[stepOf]float64
+
+type stepOf struct{ batch, step int }
+
+// strain returns by how much the mean square of a step's residual is beyond that of all of the few, and what a few
+// roundings may do.
+func (h *spreads) strain(f *stepFigures) float64 {
+	h = h.at(f.alike, f.of)
+	return f.cuts.Of[measure.InAll].Mean(0) / max(h.few(measure.InAll, f.count), h.squares[measure.InAll].most)
+}
+
+// strained holds steps that none of the few devices reaches, of a device that is right by their limits, against other
+// patterns and then against many devices. It returns the first fault.
+func (g *stepGate) strained(all []*stepFigures) ([]*stepFigures, *verdictOn, error) {
+	if !g.claim.Discrete() || g.e.Op.MACs(g.e.States.H, g.e.States.W) > evidence.LargeForward {
+		return all, nil, nil
+	}
+	worst := func() (worst *stepFigures) {
+		most := 1.0
+		for _, f := range all {
+			if s := g.h0.strain(f); s > most {
+				worst, most = f, s
+			}
+		}
+		return worst
+	}
+	f := worst()
+	if f == nil || g.e.Late("steps that few devices reach") {
+		return all, nil, nil
+	}
+	use, h0 := g.use, g.h0
+	found, err := g.instead(f.batch, f.step)
+	if err != nil {
+		return all, nil, err
+	}
+	if found {
+		other, bad, err := g.measureAll()
+		if err != nil {
+			return all, nil, err
+		}
+		if bad == nil {
+			all = other
+		} else {
+			g.use, g.h0 = use, h0
+		}
+	}
+	if err := g.askMany(all); err != nil {
+		return all, nil, err
+	}
+	for _, f := range all {
+		if x := g.h0.judge(f); x != nil {
+			bad := &verdictOn{x, f}
+			bad.figures = g.h0.earlier(all, bad)
+			return all, bad, nil
+		}
+	}
+	return all, nil, nil
+}
+
+// askMany sets the limits of the steps that none of the few devices reaches by what many show.
+func (g *stepGate) askMany(all []*stepFigures) error {
+	var l []*stepFigures
+	for _, f := range all {
+		if g.h0.strain(f) > 1 {
+			l = append(l, f)
+		}
+	}
+	sorting.By(l, func(a, b *stepFigures) int {
+		return int(math.Copysign(1, g.h0.strain(b)-g.h0.strain(a)))
+	})
+	limits := strict{}
+	for _, f := range l[:min(len(l), mostStrained)] {
+		b, err := g.e.StepOf(f.batch, f.step)
+		if err != nil {
+			return err
+		}
+		many := g.newSpreads(g.use)
+		if _, err := g.full(b, many, manyMembers); err != nil {
+			return err
+		}
+		many = many.at(f.alike, f.of)
+		limits[stepOf{f.batch, f.step}] = max(beyondMany*max(many.squares[measure.InAll].most, g.h0.squares[measure.InAll].most), many.few(measure.InAll, f.count))
+	}
+	g.h0.strict = limits
+	return nil
+}
