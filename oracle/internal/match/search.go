@@ -84,7 +84,8 @@ func (f *filter) mimicked(t *Tried) (bool, error) {
 // change.
 const far = 30
 
-// search looks for the hypothesis that explains a step that is known to be wrong.
+// search looks for the hypothesis that explains a step that is known to be wrong, or that is far off, which slow ones
+// are not asked of.
 func (f *filter) search() error {
 	all := fault.Library()
 	sorting.By(all, func(a, b *trial.Fault) int {
@@ -95,7 +96,7 @@ func (f *filter) search() error {
 	}
 	for _, single := range []bool{false, true} {
 		for _, h := range all {
-			if single && h.Slow {
+			if h.Slow && (single || !f.known()) {
 				break
 			}
 			if found() && (single || h.Slow) {

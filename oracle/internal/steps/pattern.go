@@ -2,6 +2,7 @@ package steps
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
@@ -142,50 +143,66 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		s = f.Round(s)
 	}
 	y := x.Clone()
-	n := d.Data[0]
+	w := slices.Clone(d.Data[0])
 	salt := uint64(0)
 	if l != nil {
 		salt = l.Salt(i, -3)
-	}
-	for k, v := range x.Data {
-		w := n[k]
-		if l != nil { // a float32 ulp beside the draw
-			w += float64(l.U*w) * 1.2 * emulate.Deviate(salt, w)
+		for k, v := range w { // a float32 ulp beside the draw
+			w[k] = v + float64(l.U*v)*1.2*emulate.Deviate(salt, v)
 		}
-		w = draw.Round(w)
-		if b.Type == noise.Laplace {
-			switch sign := d.Data[1][k]; {
+	}
+	draw.RoundSlice(w, w)
+	if b.Type == noise.Laplace {
+		for k, sign := range d.Data[1] {
+			switch {
 			case sign < 0:
-				w = -w
+				w[k] = -w[k]
 			case sign == 0:
-				w = 0
+				w[k] = 0
 			}
 		}
-		w = float64(w * s)
-		if p.Twice {
-			w = fp16.Float32.Round(w)
+	}
+	for k, v := range w {
+		w[k] = float64(v * s)
+	}
+	if p.Twice {
+		fp16.Float32.RoundSlice(w, w)
+	}
+	if !p.Once {
+		product.RoundSlice(w, w)
+	}
+	switch {
+	case b.Type != noise.Multiplicative:
+		for k, v := range x.Data {
+			y.Data[k] = v + w[k]
 		}
-		if !p.Once {
-			w = product.Round(w)
+	case p.Added:
+		for k, v := range x.Data {
+			w[k] = float64(v * w[k])
 		}
-		switch {
-		case b.Type != noise.Multiplicative:
-			w = v + w
-		case p.Added:
-			w = v + product.Round(float64(v*w))
-		default:
-			w = float64(v * product.Round(1+w))
+		product.RoundSlice(w, w)
+		for k, v := range x.Data {
+			y.Data[k] = v + w[k]
 		}
-		// With a float32 product this is a float32 number before it is anything
-		// else. It matters: half draws times a round scale lie close to ties.
-		switch {
-		case !p.Half() || product != fp16.Float64:
-		case l == nil:
-			w = fp16.Float32.Round(w)
-		default:
-			w += float64(l.U*emulate.Rounding*w) * emulate.Deviate(salt+1, w)
+	default:
+		for k, v := range w {
+			w[k] = 1 + v
 		}
-		y.Data[k] = w
+		product.RoundSlice(w, w)
+		for k, v := range x.Data {
+			y.Data[k] = float64(v * w[k])
+		}
+	}
+	// With a float32 product this is a float32 number before it is anything
+	// else. It matters: half draws times a round scale lie close to ties.
+	switch {
+	case !p.Half() || product != fp16.Float64:
+	case l == nil:
+		fp16.Float32.RoundSlice(y.Data, y.Data)
+	default:
+		for k, v := range y.Data {
+			y.Data[k] = v + float64(l.U*emulate.Rounding*v)*emulate.Deviate(salt+1, v)
+		}
 	}
 	return y, nil
 }
