@@ -215,27 +215,28 @@ func (f *filter) steady(t *Tried) bool {
 // over sqrt 2: the others are at most half of any t^2 that counts.
 //
 // Of few devices a standard deviation is itself uncertain, and the tail of t that of
-// Student's distribution: leastT is as rare as it should be only with many. Those are
-// asked where the few leave a t that one step may bring into the sum of many.
+// Student's distribution: leastT is as rare as it should be only with many. More are
+// asked as long as they leave a t that one step may bring into the sum of many.
 func (f *filter) scatter(t *Tried) error {
 	if f.named(t) && t.Match.Gain > 0.9 || f.wrong() {
 		return nil
 	}
-	plain := t.Match
-	if math.Abs(t.Match.T) > measure.LeastT/math.Sqrt(2*mostCovered) {
-		if err := f.spread(t, fewDevices); err != nil {
+	plain, asked, least := t.Match, 0, measure.LeastT/math.Sqrt(2*mostCovered)
+	for _, n := range []int{fewDevices, someDevices, manyDevices} {
+		if n = min(n, f.devices()); n == asked || math.Abs(t.Match.T) <= least {
+			break
+		}
+		t.Match, asked, least = plain, n, measure.LeastT/2
+		if err := f.spread(t, n); err != nil {
 			return err
 		}
-	}
-	if n := f.devices(); n > fewDevices && math.Abs(t.Match.T) > measure.LeastT/2 {
-		t.Match = plain
-		return f.spread(t, n)
 	}
 	return nil
 }
 
 const (
 	fewDevices  = 6
+	someDevices = 16
 	manyDevices = 64
 )
 

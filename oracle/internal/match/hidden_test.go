@@ -83,9 +83,10 @@ func TestScatter(t *testing.T) {
 		}
 		f.h0[f.near] = append(f.h0[f.near], measure.Scaled(q, c))
 	}
-	many := math.Sqrt((6*0.01 + 58*0.25) / 64)
+	some, many := math.Sqrt((6*0.01+10*0.25)/16), math.Sqrt((6*0.01+58*0.25)/64)
 	for _, c := range []struct{ c, sigma, want float64 }{
-		{1, 0.01, many}, // t is 10 by the few
+		{1, 0.01, some}, // t is 10 by the few
+		{2, 0.01, many}, // and 5 by some
 		{0.35, 0.01, 0.1}, {0.35, 0.2, 0.2},
 	} {
 		x := &Tried{H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, k: 1, Match: measure.Match{N: len(q), C: c.c, Sigma: c.sigma, T: c.c / c.sigma, QQ: measure.Dot(q, q), Shown: 1}}

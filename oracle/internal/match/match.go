@@ -283,11 +283,14 @@ func (f *filter) known() bool {
 }
 
 // before returns the residual over its limit.
-func (f *filter) before() float64 {
+func (f *filter) before() float64 { return f.s.Distance() / f.s.Limit }
+
+// Distance is the root mean square of (Got - Emulated)/S.
+func (s *Step) Distance() float64 {
 	var sum float64
-	for i, v := range f.s.Got {
-		r := (v - f.s.Emulated[i]) / f.s.S[i]
+	for i, v := range s.Got {
+		r := (v - s.Emulated[i]) / s.S[i]
 		sum += float64(r * r)
 	}
-	return math.Sqrt(sum/float64(len(f.s.Got))) / f.s.Limit
+	return math.Sqrt(sum / float64(len(s.Got)))
 }

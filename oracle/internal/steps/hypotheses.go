@@ -34,7 +34,7 @@ func (g *stepGate) certify(bad *verdictOn) error {
 		} else if batches > 1 {
 			batch, asked = asked%batches, asked+1
 		}
-		return g.hypotheses(batch, t, !again && !slices.Contains(full, t))
+		return g.hypotheses(batch, t, bad == nil || t < bad.figures.step, !again && !slices.Contains(full, t))
 	})
 	if errors.Is(err, errLate) {
 		return nil // a fault keeps the date that it has
@@ -46,13 +46,16 @@ func (g *stepGate) certify(bad *verdictOn) error {
 }
 
 // hypotheses holds the library against a step, without what a step before refuted where it is one
-// between others; it reports whether a fault was found.
-func (g *stepGate) hypotheses(batch, t int, between bool) (bool, error) {
+// between others; it reports whether a fault was found. A step that was judged right is within its limit, whatever few
+// devices say: the whole library is not asked of it.
+func (g *stepGate) hypotheses(batch, t int, right, between bool) (bool, error) {
 	s, err := g.look(batch, t)
 	if err != nil {
 		return false, err
 	}
-	s.Between = between
+	if s.Between = between; right {
+		s.Limit = max(s.Limit, s.Distance()*(1+1e-12))
+	}
 	before := len(g.e.Found)
 	g.e.ForgetPlans() // hypotheses do without
 	err = g.e.Filters(s)
