@@ -1,12 +1,13 @@
 package steps
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -176,11 +177,11 @@ func (g *stepGate) asked(b *evidence.BatchStep, f *stepFigures, k int, level flo
 // are faults after all; nil if none is.
 func (g *stepGate) sure(level float64) (bad *verdictOn, err error) {
 	l := g.doubts
-	sort.SliceStable(l, func(i, k int) bool { return l[i].share > l[k].share })
+	sorting.By(l, func(a, b doubt) int { return cmp.Compare(b.share, a.share) })
 	if len(l) > mostDoubtful {
 		rest := l[mostDoubtful:]
-		peak := func(i int) float64 { return rest[i].figures.peaks[rest[i].realization] }
-		sort.SliceStable(rest, func(i, k int) bool { return peak(i) > peak(k) })
+		peak := func(d doubt) float64 { return d.figures.peaks[d.realization] }
+		sorting.By(rest, func(a, b doubt) int { return cmp.Compare(peak(b), peak(a)) })
 		l = l[:mostDoubtful+1]
 	}
 	for _, d := range l {

@@ -1,7 +1,7 @@
 package steps
 
 import (
-	"math"
+	"cmp"
 
 	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -85,9 +85,7 @@ func (g *stepGate) askMany(all []*stepFigures) error {
 			l = append(l, f)
 		}
 	}
-	sorting.By(l, func(a, b *stepFigures) int {
-		return int(math.Copysign(1, g.h0.strain(b)-g.h0.strain(a)))
-	})
+	sorting.By(l, func(a, b *stepFigures) int { return cmp.Compare(g.h0.strain(b), g.h0.strain(a)) })
 	limits := strict{}
 	for _, f := range l[:min(len(l), mostStrained)] {
 		b, err := g.e.StepOf(f.batch, f.step)
