@@ -178,3 +178,23 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 }
+
+// TestNearlySpecified: draws that are nearly the specified ones are told from these where the step is far off, however
+// much roundings are of what is left.
+func TestNearlySpecified(t *testing.T) {
+	for _, other := range []float64{0, 0.25} {
+		r := rig.NewRig(t, "bfloat16", "gaussian", 0.06)
+		e := &Gate{r.Exam(r.Run(func(r *rig.Rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+			for i, v := range r.Draws(t + 1000).Data[0] {
+				d.Data[0][i] = fp16.Float32.Round(math.Sqrt(1-other*other)*d.Data[0][i] + other*v)
+			}
+		}), true)}
+		w, err := e.worstBatch(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.otherNoise(w); got != (other > 0) || err != nil {
+			t.Errorf("%g of another stream: other noise %v, %v", other, got, err)
+		}
+	}
+}

@@ -68,7 +68,10 @@ func (e *Gate) noiseLeft(w *wrong, m *noisestat.Model) (bool, error) {
 	slope := measure.Ratio(measure.Dot(st.F.Z, spec.Z), measure.Dot(spec.Z, spec.Z))
 	chance := math.Sqrt(rest / measure.Dot(spec.Z, spec.Z)) // of a slope
 	name, text := "noise.noise-differs-from-the-specified-draws", ""
-	of := excess
+	of, unsure := excess, 4*(u.High-u.Low) // what roundings may be of it
+	if w.rms > 3*w.floor {
+		unsure = 0 // a ninth of it at most
+	}
 	switch {
 	case m.Kind == noise.Dropout:
 		// Masks of elements have the size that masks of channels have, and little in
@@ -77,7 +80,7 @@ func (e *Gate) noiseLeft(w *wrong, m *noisestat.Model) (bool, error) {
 			return false, nil
 		}
 		name, text = "noise.dropout-of-elements-not-of-channels", "the dropped numbers are no whole channels"
-	case !(rest >= 0.02+4*(u.High-u.Low) && 1-slope >= max(0.15*rest, 3*chance) || slope < 0.5 && 1-slope > measure.ZLimit(1)*chance):
+	case !(rest >= 0.02+unsure && 1-slope >= max(0.15*rest, 3*chance) || slope < 0.5 && 1-slope > measure.ZLimit(1)*chance):
 		if !goesWithDraws(m, w, excess, p.Hidden()) {
 			return false, nil
 		}
