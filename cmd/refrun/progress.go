@@ -31,8 +31,13 @@ func (c *command) progress(what string) *progress {
 	return p
 }
 
+// step says how much is done of a total, 0 if nobody knows that.
 func (p *progress) step(done, total int) {
 	if !p.due() {
+		return
+	}
+	if total == 0 {
+		p.show(fmt.Sprintf("%s: %d", p.what, done), 0)
 		return
 	}
 	p.show(fmt.Sprintf("%s: %d of %d", p.what, done, total), float64(done)/float64(total))

@@ -39,6 +39,9 @@ type layerValue struct {
 	how       string
 	bound, sd []float64 // nil if recorded
 	manner    manner    // of what is not recorded
+	// wide says that the last convolution before took its input unrounded, and turned that one before that did
+	// otherwise. A device turns once at the most: with the state, or behind it.
+	wide, turned bool
 }
 
 // A manner is how a device may have handed on a number that it did not record.
@@ -133,7 +136,7 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerVa
 	}
 	n := len(first.mid)
 	value := func(m manner, how string) layerValue {
-		return layerValue{tensor.New(fp16.Float64, shape...), how, make([]float64, n), make([]float64, n), m}
+		return layerValue{Tensor: tensor.New(fp16.Float64, shape...), how: how, bound: make([]float64, n), sd: make([]float64, n), manner: m}
 	}
 	bare := func(v layerValue, a *answer) {
 		for i, y := range a.mid {
@@ -167,6 +170,7 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerVa
 	if wide != nil {
 		all = append(all, value(isKept, join(wide.how, "not rounded")))
 		bare(all[3], wide)
+		all[3].wide = true
 	}
 	return all
 }

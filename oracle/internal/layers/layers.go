@@ -196,14 +196,25 @@ func (g *layerGate) derive(i int, ways [][]layerValue) (all []layerValue) {
 			all = append(all, values...)
 		case len(values) == 1:
 			values[0].manner = in[k].manner
-			all = append(all, values[0])
+			all = append(all, values[0].after(in[k]))
+		case in[k].manner != isKept || len(values) == 3:
+			all = append(all, values[in[k].manner].after(in[k]))
 		default:
-			if all = append(all, values[in[k].manner]); in[k].manner == isKept {
-				all = append(all, values[3:]...)
+			for _, v := range []layerValue{values[isKept], values[3]} {
+				if turns := v.wide != in[k].wide; !turns || !in[k].turned {
+					v.turned = turns || in[k].turned
+					all = append(all, v)
+				}
 			}
 		}
 	}
 	return all
+}
+
+// after is a value that was handed on as the one before it was.
+func (v layerValue) after(in layerValue) layerValue {
+	v.wide, v.turned = in.wide, in.turned
+	return v
 }
 
 // store returns the format to which a recorded output was rounded: the

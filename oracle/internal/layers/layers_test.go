@@ -317,3 +317,47 @@ func TestWrongInput(t *testing.T) {
 		t.Errorf("findings %+v: want the first of the rollout, and that it names state 2", r.Findings)
 	}
 }
+
+// TestTurns: what a device that hands on numbers without a record may have is known in a number of ways that grows with
+// its convolutions, not with a power of two: it turns once at most from operands that are rounded to some that are not.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	e, _ := rig.LayerExam(t, "convex_layer_tanh_mult", "float16")
+	g := &layerGate{also: map[int][]layerValue{}, m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode)}
+	var err error
+	if g.of, err = e.Machine.Formats(g.mode, fp16.Float32); err != nil {
+		t.Fatal(err)
+	}
+	x := tensor.New(fp16.Float64, 1, e.States.C, 12, 12)
+	for i := range x.Data {
+		x.Data[i] = math.Sin(float64(i))
+	}
+	if g.shapes, err = e.Machine.Shapes(x.Shape); err != nil {
+		t.Fatal(err)
+	}
+	known, convs := map[int][]layerValue{operator.Input: {recorded(x)}}, 0
+	for i := range g.m.Nodes {
+		n := &g.m.Nodes[i]
+		if n.Op == operator.OpNoise {
+			break
+		}
+		if n.Op == operator.OpConv {
+			convs++
+		}
+		var ways [][]layerValue
+		for _, v := range known[n.In[0]] {
+			way := []layerValue{v}
+			for _, j := range n.In[1:] {
+				way = append(way, known[j][min(len(ways), len(known[j])-1)])
+			}
+			ways = append(ways, way)
+		}
+		known[i] = g.derive(i, ways)
+		if most := 3 + 2*convs; len(known[i]) > most || len(known[i]) < 3 {
+			t.Errorf("node %d, after %d convolutions: %d ways, want 3 to %d", i, convs, len(known[i]), most)
+		}
+	}
+	if convs < 3 {
+		t.Errorf("%d convolutions", convs)
+	}
+}
