@@ -9,12 +9,12 @@ import (
 )
 
 // Limits that a few devices give are wide, for little is known of their tail. A device is rarely beyond all of the
-// few, even though their sums are worse than most have: where it is, another pattern may be its own, or many devices
-// say what the step may be.
+// few, even though their sums are worse than most have: where it is, another pattern may be its own; if not, many devices
+// say what a step may be by the claim.
 
 const (
-	mostStrained = 8   // steps for which many devices are asked
-	beyondMany   = 1.5 // times the greatest mean square of so many, that of a device is no chance
+	mostStrained = 8 // steps for which many devices are asked
+	beyondMany   = 2 // times the greatest mean square of so many, that of a device is no chance
 )
 
 // strict is the greatest mean square of a step's residual that many devices leave room for.
@@ -63,6 +63,9 @@ func (g *stepGate) strained(all []*stepFigures) ([]*stepFigures, *verdictOn, err
 		} else {
 			g.use, g.h0 = use, h0
 		}
+	}
+	if g.use != g.claim { // what another pattern has besides is not known so well
+		return all, nil, nil
 	}
 	if err := g.askMany(all); err != nil {
 		return all, nil, err
