@@ -78,19 +78,19 @@ func (f *filter) ask(h *trial.Fault) error {
 		if f.near == nil && h.Rounding && measure.RMS(t.q) < 1e-3 {
 			continue // none that could matter
 		}
-		p := f.e.Pool.At(h, v == f.near)
-		if refutes(t) && !f.wrong() {
-			f.e.Pool.refute(h)
-			s := f.right(t)
-			p.information += 1 / float64(s*s)
-			f.keep(t)
-			return nil // nor by another view, which is no sharper
+		refuted := refutes(t) && !f.wrong()
+		if !refuted {
+			if err := f.scatter(t); err != nil {
+				return err
+			}
 		}
-		if err := f.scatter(t); err != nil {
-			return err
-		}
-		s := f.right(t)
+		p, s := f.e.Pool.At(h, v == f.near), f.right(t)
 		p.information += 1 / float64(s*s)
+		if refuted {
+			f.e.Pool.refute(h)
+			f.keep(t)
+			return nil // nor is it there by the other view, which is no sharper
+		}
 		if !f.asksForPower(h) { // no device of a fine claim rounds so
 			if t.fits, err = f.hidden(t, p); err != nil {
 				return err

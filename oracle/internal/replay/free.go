@@ -18,7 +18,7 @@ import (
 
 const (
 	freeSteps   = 32   // that are rolled out,
-	freeLarge   = 12   // and of an operator whose steps take long: of as many growths the mean is good for a tenth
+	freeLarge   = 12   // and of an operator whose steps take long
 	freeDelta   = 1e-4 // distance of the twins over the std: far above float32's roundings
 	freeHorizon = 0.1  // of the std: from there on a free-running comparison says nothing
 	freeSlack   = 5    // times the predicted distance that is worth a note

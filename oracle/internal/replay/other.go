@@ -147,8 +147,8 @@ func goesWithDraws(m *noisestat.Model, w *wrong, excess *noisestat.Field, hidden
 }
 
 // withExtremes reports whether the pixels that are farthest from the claim's states are those with the largest
-// draws: of uniform numbers of few bits the tails of a distribution are made, and little else shows it. An
-// operator knows nothing of draws, and what follows the noise knows the noisy numbers.
+// draws. Draws that are made of uniform numbers of few bits are wrong there first. An operator knows nothing of
+// draws; what follows the noise knows the noisy numbers, and must go less with these.
 func withExtremes(w *wrong, kind noise.Type) bool {
 	hidden, scale := w.claimed.Hidden(), evidence.NoiseScale(w.claimed.Machine.Nodes)
 	hw, c, outs := hidden.H()*hidden.W(), hidden.C(), w.X.C()
@@ -179,7 +179,7 @@ func withExtremes(w *wrong, kind noise.Type) bool {
 
 // together is Fisher's statistic of the ranks by b of the farthest numbers by a, -2 sum of ln p, p the share of numbers
 // whose b is as large. If a and b have nothing to do with each other it is chi-square with twice as many degrees of
-// freedom, and of 8 numbers above 50 once in 50,000 times.
+// freedom, and of 8 numbers above 50 once in 40,000 times.
 func together(a, b []float64) float64 {
 	const farthest = 8
 	if len(a) < 16*farthest {

@@ -75,7 +75,7 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*mea
 // member returns what member k of an ensemble makes of a step.
 func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda float64) (y *tensor.Tensor, err error) {
 	at := memberOf{placeOf(b), k, p}
-	if y := g.memo.members[at]; y != nil && !g.lean {
+	if y := g.memo.members[at]; y != nil { // a fine claim's, whose devices lean nowhere
 		return y, nil
 	}
 	l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}

@@ -22,6 +22,12 @@ type strict map[stepOf]float64
 
 type stepOf struct{ batch, step int }
 
+// beyond reports whether a step is one that many were asked of, and leaves more. Others have been judged.
+func (s strict) beyond(f *stepFigures) bool {
+	most, ok := s[stepOf{f.batch, f.step}]
+	return ok && f.cuts.Of[measure.InAll].Mean(0) > most
+}
+
 // strain returns by how much the mean square of a step's residual is beyond that of all of the few, and what a few
 // roundings may do.
 func (h *spreads) strain(f *stepFigures) float64 {
@@ -71,8 +77,8 @@ func (g *stepGate) strained(all []*stepFigures) ([]*stepFigures, *verdictOn, err
 		return all, nil, err
 	}
 	for _, f := range all {
-		if x := g.h0.judge(f); x != nil {
-			bad := &verdictOn{x, f}
+		if g.h0.strict.beyond(f) {
+			bad := &verdictOn{g.h0.judge(f), f}
 			bad.figures = g.h0.earlier(all, bad)
 			return all, bad, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
 )
 
 // TestStrained: a device whose sums are far worse than any right one's, and that the limits of a few devices let pass, is
@@ -38,5 +39,19 @@ func TestStrainedPattern(t *testing.T) {
 	}
 	if !strings.HasSuffix(r.Contract, "with fewer roundings") {
 		t.Errorf("contract %s, pattern %s, Re %.3g", r.Contract, r.Pattern, float64(r.Steps[0].Re))
+	}
+}
+
+// TestStrictBeyond: steps that many devices were not asked of have been judged, and are not judged again.
+func TestStrictBeyond(t *testing.T) {
+	cuts := measure.Cut(1, 1, 2, 2, []float64{1, -1, 1, -1}, nil, nil)
+	f := &stepFigures{batch: 1, step: 3, cuts: cuts}
+	for _, c := range []struct {
+		s    strict
+		want bool
+	}{{nil, false}, {strict{{1, 3}: 0.9}, true}, {strict{{1, 3}: 1.1}, false}, {strict{{0, 3}: 0.9, {1, 2}: 0.9}, false}} {
+		if got := c.s.beyond(f); got != c.want {
+			t.Errorf("a mean square of 1 by %v: %v, want %v", c.s, got, c.want)
+		}
 	}
 }
