@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/table"
@@ -243,6 +245,54 @@ func TestMayBe(t *testing.T) {
 		}
 		if got := len(b.Found) > 0; got != fault {
 			t.Errorf("fault %v: found %v, %+v", fault, b.Found, b.Report.Filters[row])
+		}
+	}
+}
+
+// TestRests: where whether a fault would show is all that is asked, it is asked until it would; another rests between
+// steps alone, if it is refuted.
+func TestRests(t *testing.T) {
+	operands, other := &trial.Fault{Row: &table.Row{Rounding: true}, Prior: 3}, &trial.Fault{Row: &table.Row{}, Prior: 4}
+	for _, c := range []struct {
+		h       *trial.Fault
+		least   float64
+		refuted bool
+		between bool
+		want    bool
+	}{
+		{operands, 0, false, true, false}, {operands, 2, true, true, false}, {operands, 0.5, false, false, true},
+		{other, 0.5, false, true, false}, {other, 2, true, true, true}, {other, 2, true, false, false},
+	} {
+		p := NewPool(nil)
+		if p.refuted[c.h.Prior] = c.refuted; c.least > 0 {
+			p.At(c.h, true).information = measure.LeastT * measure.LeastT / (c.least * c.least)
+		}
+		f := &filter{e: &Matcher{Pool: p}, s: &Step{Between: c.between}, near: &trial.View{Device: &emulate.Device{Mode: operator.Mode{Precision: fp16.Float16}}}}
+		if got := f.rests(c.h); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestSlowOnes: slow hypotheses are asked of a step that a gate found wrong, and not of one that is far off alone.
+func TestSlowOnes(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		b := newBench(t, "float16", 0.3)
+		s := b.full(t, b.run(t, b.device, b.draws, 9))
+		s.Limit /= 8
+		if known {
+			b.Found = []report.Finding{{Verdict: report.FailLogic, Step: s.Step}}
+		}
+		b.Pool = NewPool(nil)
+		f := newFilter(b.Matcher, s)
+		if ok, err := f.open(); !ok || err != nil || !f.wrong() {
+			t.Fatal(ok, err, f.wrong())
+		}
+		if err := f.search(); err != nil {
+			t.Fatal(err)
+		}
+		if slow := slices.ContainsFunc(f.tried, func(t Tried) bool { return t.H.Slow }); slow != known {
+			t.Errorf("known to be wrong %v: slow ones were tried %v, of %d", known, slow, len(f.tried))
 		}
 	}
 }

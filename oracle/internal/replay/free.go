@@ -48,10 +48,7 @@ func (e *Gate) Free() error {
 		return err
 	}
 	s := e.States
-	n := min(s.T-1, freeSteps)
-	if e.Op.MACs(s.H, s.W) > evidence.LargeForward {
-		n = min(n, freeLarge)
-	}
+	n := e.rolled()
 	oneStep := 1.2533 * float64(e.Report.OneStep.MeanAbs) // sqrt(pi/2): from mean to RMS of a normal error
 	_, faulty := e.firstFailure()
 	var logs, distance float64
@@ -93,6 +90,14 @@ func (e *Gate) Free() error {
 		e.horizon(t, distance, std)
 	}
 	return nil
+}
+
+// rolled returns how many steps are rolled out.
+func (e *Gate) rolled() int {
+	if s := e.States; e.Op.MACs(s.H, s.W) > evidence.LargeForward {
+		return min(s.T-1, freeLarge)
+	}
+	return min(e.States.T-1, freeSteps)
 }
 
 // firstFailure reports whether any gate has found a fault.

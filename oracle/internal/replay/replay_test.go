@@ -391,3 +391,14 @@ func TestFewOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestRolled: a large operator is rolled out for fewer steps.
+func TestRolled(t *testing.T) {
+	r := rig.NewRig(t, "float32", "", 0)
+	for _, c := range []struct{ size, states, want int }{{16, 9, 8}, {16, 101, 32}, {2048, 101, 12}, {2048, 9, 8}} {
+		e := &Gate{r.Exam(&rollout.States{M: 1, T: c.states, C: 3, H: c.size, W: c.size}, false)}
+		if got := e.rolled(); got != c.want {
+			t.Errorf("%d states of %d pixels: %d steps, want %d", c.states, c.size, got, c.want)
+		}
+	}
+}

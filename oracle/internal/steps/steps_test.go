@@ -16,6 +16,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -692,6 +693,31 @@ func TestDate(t *testing.T) {
 			return true, nil
 		}); err != nil || least != first {
 			t.Errorf("fault from %d on, not seen between: dated %d", first, least)
+		}
+	}
+}
+
+// TestRightIsNotSearched: the whole library is asked of a step that is beyond its limit, and not of one that was judged
+// right, though few devices do not reach it.
+func TestRightIsNotSearched(t *testing.T) {
+	t.Parallel()
+	for _, right := range []bool{true, false} {
+		b := newStepBench(t, "tf32", "", "layer", convex(.4))
+		b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, 64) }
+		b.run()
+		e := b.gate.e
+		e.Report = &report.Report{FirstStep: -1}
+		g := newStepGate(e.Evidence, e.Facts)
+		if _, _, err := g.measureAll(); err != nil {
+			t.Fatal(err)
+		}
+		g.h0.squares[measure.InAll] = spread{} // what few roundings may do is left
+		if _, err := g.hypotheses(0, 1, right, false); err != nil {
+			t.Fatal(err)
+		}
+		large := slices.ContainsFunc(e.Report.Filters, func(r report.FilterRow) bool { return !table.ByID(r.ID).Small })
+		if large == right {
+			t.Errorf("judged right %v: faults that cannot hide were asked %v", right, large)
 		}
 	}
 }
