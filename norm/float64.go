@@ -59,6 +59,10 @@ func plane64(dst, src []float64, mean, inv, gamma, beta float64) {
 	beta += 0
 	for i, x := range src {
 		d := float64((x - mean) * inv)
-		dst[i] = fp16.Float64.Round(float64(d*gamma) + beta)
+		y := float64(d*gamma) + beta
+		if y != y {
+			y = fp16.NaN
+		}
+		dst[i] = y
 	}
 }

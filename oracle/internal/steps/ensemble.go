@@ -49,9 +49,9 @@ func (g *stepGate) reach() int {
 	return of[len(of)-1]
 }
 
-// ensemble returns the residuals of some correct devices of a pattern in one step,
+// ensemble returns the residuals of correct devices of a pattern in one step, from one of them up to another,
 // in units of the step's scale.
-func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*measure.Cuts, error) {
+func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*measure.Cuts, error) {
 	lambda := 1.0
 	if p.Discrete() {
 		lambda = emulate.CoarseLambda
@@ -62,7 +62,7 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*mea
 		return nil, err
 	}
 	var out []*measure.Cuts
-	for k := range devices {
+	for k := from; k < to; k++ {
 		y, err := g.member(m.BatchStep, p, k, lambda)
 		if err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func (g *stepGate) full(b *evidence.BatchStep, h *spreads, devices int) (*measur
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.ensemble(m, g.use, devices)
+	all, err := g.ensemble(m, g.use, 0, devices)
 	if err != nil {
 		return nil, err
 	}

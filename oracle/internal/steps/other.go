@@ -108,7 +108,7 @@ func (g *stepGate) fits(m *measured, best, claimed candidate) (fits, near bool, 
 		return false, false, nil
 	}
 	h := g.newSpreads(best.Pattern)
-	ensemble, err := g.ensemble(m, best.Pattern, members)
+	ensemble, err := g.ensemble(m, best.Pattern, 0, members)
 	if err != nil {
 		return false, false, err
 	}

@@ -14,6 +14,7 @@ import (
 
 const (
 	mostStrained = 8 // steps for which many devices are asked
+	askedAtOnce  = 6
 	beyondMany   = 2 // times the greatest mean square of so many, that of a device is no chance
 )
 
@@ -86,28 +87,59 @@ func (g *stepGate) strained(all []*stepFigures) ([]*stepFigures, *verdictOn, err
 	return all, nil, nil
 }
 
-// askMany sets the limits of the steps that none of the few devices reaches by what many show.
+// askMany sets the limits of the steps that few devices are far from reaching by what many show.
 func (g *stepGate) askMany(all []*stepFigures) error {
 	var l []*stepFigures
 	for _, f := range all {
-		if g.h0.strain(f) > 1 {
+		if g.h0.strain(f) > 1 && f.cuts.Of[measure.InAll].Mean(0) > g.h0.strictest(f) {
 			l = append(l, f)
 		}
 	}
 	sorting.By(l, func(a, b *stepFigures) int { return cmp.Compare(g.h0.strain(b), g.h0.strain(a)) })
 	limits := strict{}
 	for _, f := range l[:min(len(l), mostStrained)] {
-		b, err := g.e.StepOf(f.batch, f.step)
+		limit, err := g.many(f)
 		if err != nil {
 			return err
 		}
-		many := g.newSpreads(g.use)
-		if _, err := g.full(b, many, manyMembers); err != nil {
-			return err
-		}
-		many = many.at(f.alike, f.of)
-		limits[stepOf{f.batch, f.step}] = max(beyondMany*max(many.squares[measure.InAll].most, g.h0.squares[measure.InAll].most), many.few(measure.InAll, f.count))
+		limits[stepOf{f.batch, f.step}] = limit
 	}
 	g.h0.strict = limits
 	return nil
+}
+
+// strictest is the least that many devices, the few among them, may leave as the limit of a step.
+func (h *spreads) strictest(f *stepFigures) float64 {
+	h = h.at(f.alike, f.of)
+	return beyondMany * h.squares[measure.InAll].most
+}
+
+// many returns the greatest mean square of a step's residual that many devices leave room for. It stops asking
+// where the step is within it, for further ones only widen it.
+func (g *stepGate) many(f *stepFigures) (limit float64, err error) {
+	b, err := g.e.StepOf(f.batch, f.step)
+	if err != nil {
+		return 0, err
+	}
+	if err := g.begin(b); err != nil {
+		return 0, err
+	}
+	m, err := g.measure(g.part(b, fullElements))
+	if err != nil {
+		return 0, err
+	}
+	h := g.newSpreads(g.use)
+	limit = g.h0.strictest(f)
+	for k := 0; k < manyMembers && f.cuts.Of[measure.InAll].Mean(0) > limit; k += askedAtOnce {
+		all, err := g.ensemble(m, g.use, k, k+askedAtOnce)
+		if err != nil {
+			return 0, err
+		}
+		for _, c := range all {
+			h.add(c)
+		}
+		h := h.at(f.alike, f.of)
+		limit = max(limit, beyondMany*h.squares[measure.InAll].most, h.few(measure.InAll, f.count))
+	}
+	return limit, nil
 }
