@@ -32,8 +32,8 @@ type CheckOptions struct {
 	// Noise is one of rollout.Case.OpenStream's names, "" for what the case
 	// says, or "unknown" for a stream that cannot be reproduced.
 	Noise string
-	// Budget is the time after which gates that need not run on every step are
-	// left out (and listed); 0 for none.
+	// Budget is the time after which gates leave out files, ensembles and
+	// hypotheses (and list them); 0 for none.
 	Budget time.Duration
 	// Progress, if not nil, is called as the check goes.
 	Progress func(stage string, done, total int)
@@ -88,8 +88,8 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 	return s, err
 }
 
-// examine runs the gates, in order, over the evidence, and decides. name is what
-// messages call the trajectory.
+// examine runs the gates (not in the order of their numbers) over the evidence, and
+// decides. name is what messages call the trajectory.
 func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.Report, error) {
 	if err := emulate.Known(e.Op); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

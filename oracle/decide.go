@@ -77,7 +77,7 @@ func (r ruling) decide(order layerOrder) {
 // faultless returns the verdict where no fault was found.
 func (r ruling) faultless(blind []report.Finding) report.Verdict {
 	switch {
-	case len(blind) > 0 || len(r.Steps) == 0: // layers are one step, and no rollout
+	case len(blind) > 0 || len(r.Steps) == 0: // layers alone do not test a rollout
 		return report.NoPower
 	case r.Contract == r.Claim:
 		return report.PassConforming

@@ -1,15 +1,15 @@
 // Package oracle judges numbers from elsewhere against arithmetic: whether a trajectory
 // that a GPU kernel wrote is what its claimed precision gives, and if not, which step,
-// realization and layer is wrong, and what is typical of such a fault.
+// realization and layer is wrong, and the fault that it looks like.
 //
 //	report, err := oracle.Check(ctx, op, states, oracle.Claim{Mode: mode, Rollout: config})
 //	fmt.Println(report.Verdict)
 //
 // In a test, [RequirePass] is the same in one line. Each step is judged from the state
-// before it, as the device wrote it, so that chaos does not matter: limits follow from
-// error bounds of the claimed arithmetic, not from what passed elsewhere. The verdict of
-// a [report.Report] is a pass, a failure with its kind, or that a gate had too little to tell
-// (docs/ORACLE.md).
+// before it, as the device wrote it, so that chaos does not matter. Limits follow from
+// error bounds and from simulated correct devices, not from what passed elsewhere. The
+// verdict of a [report.Report] is a pass, a failure with its kind, or that a gate had too
+// little to tell (docs/ORACLE.md).
 //
 //   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
 //   - [CheckOneStep] gives the plain differences of single steps, without a verdict.

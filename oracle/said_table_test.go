@@ -16,7 +16,7 @@ var said = []saying{
 	{"[noise missing in some channels]", []string{"one channel silent"}},
 	{"some channels have no noise", []string{"one channel silent"}},
 	{"[noise scale differs by channel]", []string{"channels apart"}},
-	{"the noise of its channels has factors of its own (the first %.4g, the last %.4g)", []string{"channels apart"}},
+	{"the noise of its channels has factors of its own (from %.4g to %.4g)", []string{"channels apart"}},
 	{"[other dropout masks]", []string{"other masks"}},
 	{"other channels are dropped", []string{"other masks"}},
 	{"[dropout not rescaled]", []string{"not rescaled"}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -117,6 +118,103 @@ func TestGates(t *testing.T) {
 	if gates < 6 {
 		t.Errorf("%d gates: want those that examine runs", gates)
 	}
+}
+
+// TestGatesReported: what a gate finds has a failed case in the JUnit file, of the gate or of
+// its layer, and the comment on report.Finding.Gate has the gate's word.
+func TestGatesReported(t *testing.T) {
+	check, err := os.ReadFile("check.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`gates := \[\]facts.Check\{(.*)\}`).FindStringSubmatch(string(check))
+	if list == nil {
+		t.Fatal("check.go has no list of gates")
+	}
+	words := map[string]bool{"filter": true} // match's, which no list has
+	for _, m := range regexp.MustCompile(`(\w+)\.Check\b`).FindAllStringSubmatch(list[1], -1) {
+		of := gateWords(t, m[1])
+		if len(of) == 0 {
+			t.Errorf("internal/%s says nowhere which gate its findings are of", m[1])
+		}
+		for _, word := range of {
+			words[word] = true
+		}
+	}
+	if len(words) < 9 {
+		t.Errorf("gates %v: want those of section 3 of docs/ORACLE.md", words)
+	}
+	source, err := os.ReadFile("report/report.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment := regexp.MustCompile(`\tGate +string .*// (.*)`).FindStringSubmatch(string(source))
+	if comment == nil {
+		t.Fatal("report.Finding.Gate has no comment")
+	}
+	for word := range words {
+		f := report.Finding{Verdict: report.FailLogic, Gate: word, Step: 1, Text: "it is wrong"}
+		r, kind, name := &report.Report{Verdict: report.FailLogic}, "gate", word
+		if f.Layer = "conv"; f.OfLayers() {
+			r.Layers = []report.LayerRow{{Step: 1, Name: f.Layer}}
+			kind, name = "layer", "conv, step 1"
+		}
+		r.Findings = []report.Finding{f}
+		var b strings.Builder
+		if err := render.WriteJUnit(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`<testcase classname="` + kind + `" name="` + name + `">\s*<failure`).MatchString(b.String()) {
+			t.Errorf("a finding of gate %s fails no case of the JUnit file: want it in gateNames of render/junit.go", word)
+		}
+		if !slices.Contains(strings.Split(comment[1], ", "), word) {
+			t.Errorf("the comment on report.Finding.Gate lacks %s", word)
+		}
+	}
+}
+
+// gateWords returns what a room calls the gate of its findings: the strings that its source
+// gives to what is called gate.
+func gateWords(t *testing.T, room string) (words []string) {
+	t.Helper()
+	files, err := filepath.Glob("internal/" + room + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(to, value ast.Expr) {
+		if s, ok := to.(*ast.SelectorExpr); ok {
+			to = s.Sel
+		}
+		name, named := to.(*ast.Ident)
+		lit, ok := value.(*ast.BasicLit)
+		if !named || !ok || !strings.EqualFold(name.Name, "gate") {
+			return
+		}
+		if word, err := strconv.Unquote(lit.Value); err == nil && word != "" {
+			words = append(words, word)
+		}
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				see(n.Key, n.Value)
+			case *ast.AssignStmt:
+				for i := range min(len(n.Lhs), len(n.Rhs)) {
+					see(n.Lhs[i], n.Rhs[i])
+				}
+			}
+			return true
+		})
+	}
+	return words
 }
 
 // TestEverySentence: each sentence that the gates' source has is in the table of sayings,

@@ -31,7 +31,7 @@ const (
 	exitFailed = 1 // checked, and failed
 	exitUsage  = 2 // wrong usage or bad input
 
-	exitNoPower = 3 // checked, and nothing could have been seen
+	exitNoPower = 3 // checked, no fault found, and too little to tell
 
 	exitResumable   = 75  // stopped from outside; --resume continues
 	exitInterrupted = 130 // Ctrl-C

@@ -23,10 +23,10 @@ type Question struct {
 	// Outputs are the device's outputs, in the order of the graph's, in the format in which it stores
 	// them; nil for one that is not known.
 	Outputs []*tensor.Tensor
-	// Layers are the device's numbers of other values of the graph, by value.
+	// Layers are the device's numbers of other values of the graph, by the number of the value.
 	Layers map[int]*tensor.Tensor
-	// Budget is the time after which no further piece is judged; those that are left out are listed. 0 is
-	// no limit.
+	// Budget is the time after which no further piece is judged. The report names the first that is left
+	// out, and counts the rest. 0 is no limit.
 	Budget time.Duration
 	// Progress, if not nil, is called after each piece.
 	Progress func(done, all int)

@@ -13,8 +13,8 @@ import (
 // Question is one evaluation of a graph and what a kernel made of it.
 type Question struct {
 	Graph *graph.Graph // with one output
-	// Inputs are those of the graph, as the kernel had them: of a format whose numbers they are, or
-	// whole.
+	// Inputs are those of the graph, as the kernel had them: each in the format of its numbers, or of
+	// integers.
 	Inputs []*tensor.Tensor
 	// Output is what the kernel returned, in the format in which it stores.
 	Output *tensor.Tensor
@@ -23,7 +23,7 @@ type Question struct {
 	// Narrow is the format to which steps may be rounded. Float64, the zero value, is that of
 	// the narrowest input.
 	Narrow fp16.Format
-	// Shallow leaves out the faults of single steps that are rounded, one for each step.
+	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
 
 	whole  []int // of a piece: the shape of the whole output
@@ -55,7 +55,7 @@ type Report struct {
 	Expected int `json:"flips_of_right_kernels"`
 	// Errors is the mean square of the errors over that of simulated right kernels: near 1 or below.
 	Errors float64 `json:"errors"`
-	// Power is the mean square from which on errors everywhere would be seen; 0 if right kernels have none.
+	// Power is the mean square from which on errors everywhere would be seen; 0 if right kernels make no errors.
 	Power float64 `json:"power,omitempty"`
 	// Region is where errors are too large, if it is in one place.
 	Region string `json:"region,omitempty"`

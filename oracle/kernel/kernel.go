@@ -2,8 +2,8 @@
 //
 // A dot product or a matrix product on tensor cores is one sum in a known order, so that every
 // bit of it is known ([tensorcore]): a kernel is right if all its results are those bits.
-// Check says which results are not, and which other devices or orders of summation would give
-// them.
+// Check counts those that are not, shows the worst, and tries other devices and orders of
+// summation.
 //
 //	r, err := kernel.Check(kernel.Question{Op: "matmul", A: a, B: b, Output: out,
 //		Operands: tensorcore.FP16, Store: fp16.Float32, Device: "h100"})
@@ -36,7 +36,7 @@ type Question struct {
 const (
 	Pass    = "PASS"     // every bit is the claimed device's; or, of no claim, some device's
 	Fail    = "FAIL"     // some are not
-	NoPower = "NO-POWER" // what is right is one number everywhere, or nothing at all: a kernel that computes nothing has that too
+	NoPower = "NO-POWER" // the right output is constant, or has no elements: a kernel that computes nothing has that too
 )
 
 // Report is the answer.
@@ -82,8 +82,8 @@ type Fit struct {
 // splits are the parts of K that are tried.
 var splits = []int{1, 2, 3, 4, 6, 8, 16}
 
-// Check answers. Shapes that do not fit, more parts than K has numbers, a device that has no such unit, and operands that are
-// not numbers of their format are errors that begin with the field.
+// Check answers. Shapes that do not fit, more parts than K has numbers, a device that has no such unit, and
+// operands that are not numbers of their format are errors that name the wrong part.
 func Check(q Question) (*Report, error) {
 	if err := q.shapes(); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 type Verdict string
 
 // The verdicts. The passes say which contract was kept; a failure says what
-// kind of thing is wrong; NoPower says that nothing could have been seen.
+// kind of thing is wrong; NoPower says that a gate had too little to tell.
 const (
 	PassConforming Verdict = "PASS-CONFORMING" // the claimed arithmetic, point of storage by point of storage
 	PassAccurate   Verdict = "PASS-ACCURATE"   // as accurate as claimed or better, by another contract, which is named
@@ -19,7 +19,7 @@ const (
 	FailPrecision  Verdict = "FAIL-PRECISION"  // the function, with larger errors than the claim has
 	FailRNG        Verdict = "FAIL-RNG"        // noise that is not what was specified
 	FailRollout    Verdict = "FAIL-ROLLOUT"    // right steps in a wrong rollout: states shifted, aliased, stale, wrongly mixed
-	NoPower        Verdict = "NO-POWER"        // no fault could have been seen
+	NoPower        Verdict = "NO-POWER"        // no fault found, but a gate saw too little
 )
 
 // Code returns the exit code of the command for a verdict: 0 for a pass, 1 for
@@ -40,9 +40,9 @@ func (v Verdict) Failed() bool { return strings.HasPrefix(string(v), "FAIL") }
 // Passed reports whether a verdict is a pass.
 func (v Verdict) Passed() bool { return strings.HasPrefix(string(v), "PASS") }
 
-// Report is what a check found. It depends on the evidence alone, not on threads
-// or chance; a processor that fuses multiplications and additions may show
-// other last digits of its statistics.
+// Report is what a check found. Without a budget it depends on the evidence alone,
+// not on threads or chance; a processor that fuses multiplications and additions
+// may show other last digits of its statistics.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
 	// Reason is one paragraph for a tired reader.
@@ -81,10 +81,10 @@ type Report struct {
 	Layers  []LayerRow  `json:"layers,omitempty"`
 	Filters []FilterRow `json:"filters,omitempty"`
 	Blind   []Blind     `json:"blind"`
-	Worst   []Element   `json:"worst,omitempty"` // at most ten, the worst first
+	Worst   []Element   `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
 	// Findings are the reasons of the verdict, the first one first.
 	Findings []Finding `json:"findings"`
-	Skipped  []string  `json:"skipped,omitempty"` // what the budget, or the work that a search may do, left out
+	Skipped  []string  `json:"skipped,omitempty"` // what a budget or a limit of work left out, or could not be judged
 	Notes    []string  `json:"notes,omitempty"`   // what is worth knowing and no fault
 
 	Maps  []Map          `json:"-"` // pictures for the HTML report

@@ -5,8 +5,8 @@
 // float32 sums, random rounding, and faults with a name.
 //
 // Its arithmetic is float64, in an order that is up to the kernels of the
-// processor. It settles nothing: a number that is to be rounded may lie a float64
-// error beside a tie.
+// processor. So it cannot settle single bits: a float64 error may carry a number
+// across a tie.
 package emulate
 
 import (
@@ -30,8 +30,8 @@ import (
 // Device says how a device computes a step. The zero value, with a Mode of
 // Float64, is exact but for float64's own errors.
 type Device struct {
-	// Mode decides what convolutions do to their operands: the weights, the
-	// bias and the input are rounded to the format that it gives them.
+	// Mode says to which formats convolutions round weights, bias and input. It also
+	// picks exact or approximate activations, and the policy's arithmetic.
 	Mode operator.Mode
 	// Operands has the modes that decide it for each node, of a device that runs some
 	// convolutions in another one; nil if Mode does for all.
@@ -39,14 +39,14 @@ type Device struct {
 	// Wide has the convolutions whose input is left as it is, so that only
 	// weights and bias are rounded to operands.
 	Wide Unrounded
-	// Flat takes subnormal operands for zeros.
+	// Flat takes subnormal float16 operands of convolutions for zeros.
 	Flat bool
 	// Store has the format to which each node's output is rounded; Float64
 	// keeps it as it is. Nil keeps all.
 	Store []fp16.Format
 	// BiasTogether adds a convolution's bias before the output is rounded,
-	// where the Mode's device rounds both the convolution and the sum; BiasApart rounds
-	// both where the Mode's device does not.
+	// where the Mode's device rounds both the convolution and the sum. BiasApart rounds
+	// both for operands of a half type, whatever the Mode.
 	BiasTogether, BiasApart bool
 	// State is the format of the next state; Float64 keeps it as it is. With
 	// another one every operation of the policy rounds, as rollout defines it.

@@ -1,6 +1,6 @@
 // Package evidence is what a check has: the recorded states, layers and draws, the
 // operator and the claim, and single steps of them, as recorded and as the claim makes
-// them. Nobody writes to it but those that open it.
+// them. Gates only read it, but noisestat.ReadMasks may set Stream.
 package evidence
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Evidence is what a check has of a device, and what is claimed of it. Gates read
-// it and change nothing in it.
+// Evidence is what a check has of a device, and what is claimed of it. Gates only
+// read it, but noisestat.ReadMasks may set Stream.
 type Evidence struct {
 	Ctx     context.Context
 	Case    *rollout.Case
@@ -26,11 +26,11 @@ type Evidence struct {
 	Stream  *rollout.Stream // nil if the noise is unknown
 	// Watch, if not nil, is told how far the check is.
 	Watch   func(stage string, done, total int)
-	planned []operator.Mode // whose plans the operator may have: see forward
+	planned []operator.Mode // modes whose compiled plans may be kept: see Forward
 }
 
-// LargeForward is how many multiplications a step has from which on work is spared:
-// hundreds of hypotheses are as many steps.
+// LargeForward is the multiplications of a step above which work is spared: hundreds of
+// hypotheses are as many steps. In some places those of one sample count.
 const LargeForward = 1e9
 
 // FewestNumbers is how many numbers must vary, in all steps, to show anything: the mean

@@ -44,8 +44,8 @@ type Facts struct {
 	Masks  *Masks    // of an unknown dropout, if they were read off the states
 }
 
-// Gate is a gate at work: what it looks at, what is known already, and what it
-// finds.
+// Gate is what a running Check works with: the evidence, the facts so far, and what
+// it finds.
 type Gate struct {
 	*evidence.Evidence
 	*Facts

@@ -15,7 +15,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// noiseFault is a noise node with another block, or other draws.
+// noiseFault makes a fault that changes a noise node's block or draws.
 func noiseFault(row *table.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return noised(v, r, i, f) }}
 }
@@ -56,8 +56,8 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 	return y
 }
 
-// redrawn is a fault that changes numbers of draws: f gets those of draw k of a
-// shape and returns what the device has in their place, or nil.
+// redrawn is a fault that changes numbers of draws: f gets draw k's kind and numbers,
+// and returns what the device has in their place, or nil.
 func redrawn(row *table.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
 	return noiseFault(row, func(v *trial.View, _ *noise.Block, d *emulate.Draws) bool { return redraw(v, d, f) })
 }

@@ -53,11 +53,11 @@ type layerGate struct {
 	shapes [][]int              // of each node's output
 	of     []fp16.Format        // in which the contract stores each node's output
 	folds  []int                // see emulate.Folds
-	also   map[int][]layerValue // what a norm's output is where it is folded, of those that are not recorded
-	plain  []bool               // norms without parameters whose statistics PyTorch keeps in the half type
+	also   map[int][]layerValue // possible outputs of unrecorded norms, if folded into the convolution before
+	plain  []bool               // instance norms whose statistics PyTorch's CPU autocast keeps in the half type
 }
 
-// layerFile examines one application.
+// layerFile examines one recorded run of the operator.
 func (e *gate) layerFile(l *evidence.LayerFile) error {
 	g := &layerGate{also: map[int][]layerValue{}, m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode), plain: emulate.PlainNorms(e.Op.Config, e.Machine.Nodes, e.Mode)}
 	var err error

@@ -132,7 +132,7 @@ func (f *filter) rests(h *trial.Fault) bool {
 		least := f.e.Pool.least(h)
 		return least > 0 && least <= 1
 	}
-	return f.s.Between && f.e.Pool.refuted[h.Prior]
+	return f.s.SkipRefuted && f.e.Pool.refuted[h.Prior]
 }
 
 // refutes reports whether a step is proof that it has not got a fault: one of its known amplitude,

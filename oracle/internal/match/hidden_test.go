@@ -164,7 +164,7 @@ func TestRefuted(t *testing.T) {
 	b.Pool = NewPool(nil)
 	tried := func(s *Step, between bool) int {
 		one := *s
-		one.Between = between
+		one.SkipRefuted = between
 		before := maps.Clone(b.Pool.refuted)
 		f := newFilter(b.Matcher, &one)
 		if ok, err := f.open(); !ok || err != nil {
@@ -267,7 +267,7 @@ func TestRests(t *testing.T) {
 		if p.refuted[c.h.Prior] = c.refuted; c.least > 0 {
 			p.At(c.h, true).information = measure.LeastT * measure.LeastT / (c.least * c.least)
 		}
-		f := &filter{e: &Matcher{Pool: p}, s: &Step{Between: c.between}, near: &trial.View{Device: &emulate.Device{Mode: operator.Mode{Precision: fp16.Float16}}}}
+		f := &filter{e: &Matcher{Pool: p}, s: &Step{SkipRefuted: c.between}, near: &trial.View{Device: &emulate.Device{Mode: operator.Mode{Precision: fp16.Float16}}}}
 		if got := f.rests(c.h); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

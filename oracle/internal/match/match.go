@@ -17,10 +17,10 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// What else a filter must reach to be a diagnosis.
+// Limits on naming a fault, and on how many hypotheses are listed.
 const (
 	amplitudeTol = 0.1  // by how much an amplitude that must be 1 may differ from it
-	leastFamily  = 2e-3 // the least amplitude of a family: a wrong rounding may scale by less
+	leastFamily  = 2e-3 // the least amplitude that names a family: a wrong rounding may cause smaller ones
 	sameAngle    = 0.95 // the cosine of the angle between two signatures from which on they are one
 	leastSize    = 50   // a signature whose RMS is less than a 50th of what right devices leave names nothing
 	filterRows   = 12   // hypotheses that the report lists
@@ -29,14 +29,14 @@ const (
 // Step is an evidence.BatchStep with all that the expensive gates want to know.
 type Step struct {
 	*evidence.BatchStep
-	Device    *emulate.Device // the emulation of the claim, or of the pattern that fits best
-	Truth     []float64       // exact but for the operands' rounding
-	Emulated  []float64
-	S         []float64 // expected standard deviation of Got - Truth, element by element
-	Limit     float64   // rms of (Got - Emulated)/S that correct devices reach at most
-	Constants bool      // Device's policy has its constants in the half type
-	Alike     float64   // pixels of X that the first convolutions round alike, see steps.lookAlikes
-	Between   bool      // small faults that a step before refuted are not looked for
+	Device      *emulate.Device // the emulation of the claim, or of the pattern that fits best
+	Truth       []float64       // exact but for the operands' rounding
+	Emulated    []float64
+	S           []float64 // expected standard deviation of Got - Truth, element by element
+	Limit       float64   // rms of (Got - Emulated)/S that correct devices reach at most
+	Constants   bool      // Device's policy has its constants in the half type
+	Alike       float64   // pixels of X that the first convolutions round alike, see steps.lookAlikes
+	SkipRefuted bool      // small faults that another step refuted are not looked for
 	// Noise applies noise node i as Device does, with a block and draws that may
 	// be others than its own; nil if the machine does it.
 	Noise func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)
@@ -87,7 +87,7 @@ func (e *Matcher) Filters(s *Step) error {
 	return nil
 }
 
-// filter is the work of one call of filters.
+// filter is the state of one call of Filters, or of NodeFilters for one node.
 type filter struct {
 	e *Matcher
 	s *Step

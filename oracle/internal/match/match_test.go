@@ -241,14 +241,24 @@ var filterFaults = []testFault{
 	}},
 }
 
-// TestFilters: each fault has its name in every mode, and a fault that has none
-// gets none.
+// faultCalled returns the row of filterFaults with a name.
+func faultCalled(want string) testFault {
+	for _, f := range filterFaults {
+		if f.want == want {
+			return f
+		}
+	}
+	panic("filterFaults has no " + want)
+}
+
+// TestFilters: each fault has its name in float32 and float16, two of them in every mode, and a
+// fault that has none gets none.
 func TestFilters(t *testing.T) {
 	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
 		b := newBench(t, precision, 0.3)
 		faults := filterFaults
 		if precision == "tf32" || precision == "bfloat16" {
-			faults = faults[:2]
+			faults = []testFault{faultCalled("tanh GELU"), faultCalled("kernel flipped")}
 		}
 		if precision == "float32" {
 			faults = append(slices.Clone(faults), testFault{"operands in tf32", report.FailPrecision, nil, func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
@@ -306,8 +316,7 @@ func TestFilters(t *testing.T) {
 		}
 		// A known fault that explains six sevenths of what is wrong is no explanation.
 		d = b.device
-		swapped := filterFaults[len(filterFaults)-1]
-		swapped.make(b, &d, nil)
+		faultCalled("alpha and 1-alpha swapped").make(b, &d, nil)
 		got, right := b.run(t, d, b.draws, 9), b.run(t, b.device, b.draws, 9)
 		size := measure.RootMeanSquareDiff(got, right)
 		rng := rand.New(rand.NewPCG(8, 8))
@@ -448,8 +457,8 @@ func TestNodeFilters(t *testing.T) {
 	for _, precision := range []string{"float32", "float16"} {
 		b := newBench(t, precision, 0.3)
 		for op, f := range map[operator.Op]testFault{
-			operator.OpConv: filterFaults[1], // a flipped kernel
-			operator.OpNorm: filterFaults[3], // the unbiased variance
+			operator.OpConv: faultCalled("kernel flipped"),
+			operator.OpNorm: faultCalled("unbiased variance"),
 			operator.OpAct:  {make: replaced(operator.OpAct, -1, strange)},
 		} {
 			node := b.nodeOf(op, 1)

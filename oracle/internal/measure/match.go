@@ -5,7 +5,7 @@ package measure
 
 import "math"
 
-// Refutes reports whether an amplitude around the emulation is far from 1. What
+// Refutes reports whether an amplitude around the emulation is well below 1. What
 // roundings have by themselves, where numbers are nearly equal, may look like a
 // fault from the exact step; the emulation has the same roundings. To doubt a fault
 // takes less than to name one.
@@ -21,16 +21,18 @@ func (m *Match) Refutes() bool { return m.QQ > 0 && m.C < 0.5 && 1-m.C > LeastT/
 // Were errors independent, sigma_c would be rms(r-cq)/sqrt<q,q>. Rounding
 // errors are not: those of one channel share the errors of its statistics, and
 // neighbours those of their windows. So sigma_c is the greatest of that, of the
-// sandwich estimate over clusters of neighbours, sum over clusters of
-// (sum of q (r-cq))^2 / <q,q>^2, and of the amplitudes that residuals of correct
-// devices have (see [Match.Spread]).
+// sandwich estimate over K clusters of neighbours,
+//
+//	sqrt(K/(K-1) sum over clusters of (sum of q (r-cq))^2) / <q,q>
+//
+// and of the amplitudes that residuals of correct devices have (see [Match.Spread]).
 type Match struct {
 	N          int     // elements
 	rr, RQ, QQ float64 // <r,r>, <r,q> and <q,q>
 	C, T, Gain float64 // c, t and gain
 	Sigma      float64 // sigma_c
 	After      float64 // rms(r-q)
-	Shown      float64 // the share of c that t is made of: 1, or less of a family, see [Match.Tuned]
+	Shown      float64 // what t multiplies c by: 1, or less for a family, see [Match.Tuned]
 }
 
 // Hold returns the match of r with q; cluster says to which cluster each

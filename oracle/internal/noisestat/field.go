@@ -2,6 +2,7 @@ package noisestat
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
@@ -219,6 +220,25 @@ func (f *Field) lag(n, dy, dx int) (sum, count float64) {
 		}
 	}
 	return sum, count
+}
+
+// Coloured reports whether neighbouring pixels are more alike, or less, than independent ones are by chance.
+func (f *Field) Coloured() bool {
+	var squares, numbers float64
+	for at, ok := range f.ok {
+		if ok {
+			squares += measure.Dot(f.Z[at*f.K:(at+1)*f.K], f.Z[at*f.K:(at+1)*f.K])
+			numbers += float64(f.K)
+		}
+	}
+	return slices.ContainsFunc(noiseLags, func(d [2]int) bool {
+		var sum, count float64
+		for n := range f.n {
+			s, c := f.lag(n, d[0], d[1])
+			sum, count = sum+s, count+c
+		}
+		return math.Abs(sum)*numbers > measure.ZLimit(float64(len(noiseLags)))*squares*math.Sqrt(count)
+	})
 }
 
 // chiZ returns the standard normal deviate of a chi-square variable (Wilson and

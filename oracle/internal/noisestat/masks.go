@@ -89,6 +89,14 @@ type factor struct {
 	unexplained float64
 }
 
+// Shown returns the factor, NaN where the channel does not show.
+func (f factor) Shown() float64 {
+	if math.IsInf(f.deviation, 1) {
+		return math.NaN()
+	}
+	return f.Value
+}
+
 // Factors returns by how much each hidden channel of realization r is multiplied
 // in the device's step: the f_c for which
 //

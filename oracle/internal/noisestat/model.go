@@ -24,17 +24,17 @@ type Model struct {
 	Node  int
 	Kind  noise.Type
 	sigma float64
-	kappa float64     // excess kurtosis of xi
+	kappa float64     // excess kurtosis of xi; 0 for dropout
 	W     [][]float64 // b W, [outputs][hidden]
 	Rows  []int       // outputs whose noise is independent of those before: at most C
-	// floor is the variance that noise which hidden numbers multiply must have at a
-	// pixel: where they are near zero, roundings are all that there is.
+	// floor is the least variance multiplicative noise must have for a pixel to count:
+	// where hidden numbers are near zero, roundings are all that there is.
 	floor float64
-	few   *scores // of heavy-tailed draws of which outputs are few sums
+	few   *scores // for Laplace draws, with fewer outputs than channels; else nil
 }
 
-// NewModel returns the model of the operator's noise; nil if it has none that
-// is continuous, or something else follows it than a 1x1 convolution.
+// NewModel returns the model of the operator's noise; nil if it has none, or if
+// anything but one 1x1 convolution follows it (and activations that do nothing).
 func NewModel(e *evidence.Evidence) *Model {
 	i := e.NoiseNode()
 	nodes := e.Machine.Nodes

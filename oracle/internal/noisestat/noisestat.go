@@ -8,8 +8,9 @@ import (
 	"github.com/refrun/refrun/oracle/report"
 )
 
-// Check is gate 5: whether the device's noise is the specified one, or, where
-// that cannot be known, whether it is noise of the specified kind.
+// Check is gate 5. For specified draws it reports the slope and judges nothing. For
+// unknown draws, and masks that ReadMasks found, it tests whether the noise is of the
+// specified kind.
 func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	e := &gate{facts.Begin(ev, f)}
 	var err error

@@ -41,18 +41,24 @@ func (e *Gate) factorSuspects(w *wrong) []suspect {
 	of := make([][]float64, w.Hi-w.Lo)
 	for r := range of {
 		for _, f := range m.Factors(e.Case.Rollout, part, rest, w.BatchStep, w.Lo+r) {
-			of[r] = append(of[r], f.Value)
+			of[r] = append(of[r], f.Shown())
 		}
 	}
 	f := of[w.worst()-w.Lo]
+	if !slices.ContainsFunc(f, func(v float64) bool { return !math.IsNaN(v) }) {
+		return nil
+	}
 	if m.Kind == noise.Dropout && e.fewOthers(m, w, f) {
 		return nil
 	}
-	if m.Kind != noise.Dropout && slices.Max(f)-slices.Min(f) < 0.02*math.Abs(slices.Max(f)) {
+	if least, most := extremes(f); m.Kind != noise.Dropout && most-least < 0.02*math.Abs(most) {
 		return nil // one factor for all is a scale
 	}
-	name, what := e.factorName(m, f)
-	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", masks: m.Kind == noise.Dropout, step: func() ([]float64, error) {
+	name, what, are := e.factorName(m, f)
+	for _, f := range of {
+		snap(f, are)
+	}
+	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", masks: m.Kind == noise.Dropout, odd: are == nil, step: func() ([]float64, error) {
 		held := w.claimed.Hidden()
 		noisy := tensor.Like(held)
 		for r := range noisy.N() {
@@ -80,46 +86,68 @@ func (e *Gate) fewOthers(m *noisestat.Model, w *wrong, f []float64) bool {
 	expected := float64(2*p*(1-p)) * float64(len(f))
 	keep := w.Draws.Data[0][(w.worst()-w.Lo)*len(f):]
 	for c, v := range f {
-		if math.Abs(v-keep[c]/(1-p)) > 0.05 {
+		if math.Abs(v-keep[c]/(1-p)) > nearFactor {
 			others++
 		}
 	}
 	return expected >= 12 && others < expected/4
 }
 
-// factorName names factors of channels.
-func (e *Gate) factorName(m *noisestat.Model, f []float64) (name, what string) {
+// extremes returns the least and the greatest of the factors of channels that show.
+func extremes(f []float64) (least, most float64) {
+	f = slices.DeleteFunc(slices.Clone(f), math.IsNaN)
+	return slices.Min(f), slices.Max(f)
+}
+
+// nearFactor is how far a factor that the states show may be from what it is.
+const nearFactor = 0.05
+
+// snap makes factors what they are: one of some numbers that is near. A channel that does not show may
+// have any.
+func snap(f, are []float64) {
+	for c, v := range f {
+		if math.IsNaN(v) {
+			f[c] = 1
+		}
+		for _, x := range are {
+			if math.Abs(v-x) < nearFactor {
+				f[c] = x
+			}
+		}
+	}
+}
+
+// factorName names factors of channels, and returns the numbers that they are; nil if they may be any.
+func (e *Gate) factorName(m *noisestat.Model, f []float64) (name, what string, are []float64) {
 	near := func(of ...float64) bool {
 		for _, v := range f {
-			ok := false
-			for _, x := range of {
-				ok = ok || math.Abs(v-x) < 0.05
-			}
-			if !ok {
+			if !math.IsNaN(v) && !slices.ContainsFunc(of, func(x float64) bool { return math.Abs(v-x) < nearFactor }) {
 				return false
 			}
 		}
+		are = of
 		return true
 	}
 	if m.Kind != noise.Dropout {
 		if near(0) {
-			return "noise.no-noise", "it has no noise"
+			return "noise.no-noise", "it has no noise", are
 		}
 		if near(0, 1) {
-			return "noise.noise-missing-in-some-channels", "some channels have no noise"
+			return "noise.noise-missing-in-some-channels", "some channels have no noise", are
 		}
-		return "noise.noise-scale-differs-by-channel", fmt.Sprintf("the noise of its channels has factors of its own (the first %.4g, the last %.4g)", f[0], f[len(f)-1])
+		least, most := extremes(f)
+		return "noise.noise-scale-differs-by-channel", fmt.Sprintf("the noise of its channels has factors of its own (from %.4g to %.4g)", least, most), nil
 	}
 	p := e.Machine.Nodes[m.Node].Noise.Scale
 	switch {
 	case near(1):
-		return "noise.dropout-is-off", "no channel is dropped"
+		return "noise.dropout-is-off", "no channel is dropped", are
 	case near(0, 1/(1-p)):
-		return "noise.other-dropout-masks", "other channels are dropped"
+		return "noise.other-dropout-masks", "other channels are dropped", are
 	case near(0, 1):
-		return "noise.dropout-not-rescaled", "kept channels lack the factor 1/(1-p)"
+		return "noise.dropout-not-rescaled", "kept channels lack the factor 1/(1-p)", are
 	case near(0, 1/p):
-		return "noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p"
+		return "noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p", are
 	}
-	return "noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)"
+	return "noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)", nil
 }

@@ -1,5 +1,5 @@
-// Package replay is the gate of the rollout: whether a wrong step is a right one of
-// something else, and what a comparison of whole rollouts is worth.
+// Package replay is the gate of the rollout: whether a wrong step is right for another
+// state, noise or blend, and what a comparison of whole rollouts is worth.
 package replay
 
 import (
@@ -35,8 +35,8 @@ func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 // Gate is that gate at work.
 type Gate struct{ *facts.Gate }
 
-// firstFault returns the first step that some gate found to differ from the
-// claim's, and whether its cause has a name already; 0 if there is none.
+// firstFault returns the first step, from 1 on, at which a gate other than that of the
+// noise found a fault, 0 if there is none; and whether the structure gate named its cause.
 func (e *Gate) firstFault() (step int, named bool) {
 	for _, f := range e.Findings() {
 		if f.Verdict == report.NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step && !(f.Step == step && f.Gate == "structure") {
@@ -97,6 +97,7 @@ type suspect struct {
 	gate    string
 	weak    bool                      // it only says which weights fit
 	masks   bool                      // it is of factors of whole channels
+	odd     bool                      // of any factors, one for each channel
 	step    func() ([]float64, error) // the states it makes; nil if it says nothing here
 	rms     float64
 }
@@ -203,7 +204,7 @@ func (e *Gate) bestSuspect(w *wrong) (*suspect, error) {
 		if s.gate == "noise" && w.rms <= w.floor {
 			continue // right steps have as much: what explains it is no other noise
 		}
-		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= s.enough(w.rms) && (best == nil || s.rms < best.rms/1.25) {
+		if w.rms > 0 && s.rms <= s.floors()*w.floor && s.rms <= s.enough(w.rms) && (best == nil || s.rms < best.rms/1.25) {
 			best = s
 		}
 	}
@@ -218,6 +219,15 @@ func (s *suspect) enough(rms float64) float64 {
 		return 0.7 * rms
 	}
 	return rms / 4
+}
+
+// floors is how many times what right steps may have it may leave: less where as many numbers as there are channels
+// are free, which make something of any fault.
+func (s *suspect) floors() float64 {
+	if s.masks && s.odd {
+		return 2
+	}
+	return 4
 }
 
 // either returns, of each realization, the states that are nearer to the

@@ -402,3 +402,48 @@ func TestRolled(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentChannel: a hidden channel that is zero everywhere has any factor. The others' are what they are near to, not
+// what the states show of them, in TF32 too, whose right steps are so near.
+func TestSilentChannel(t *testing.T) {
+	r := rig.NewRig(t, "tf32", "dropout", 0.3)
+	config := r.Op.Config
+	config.BaseChannels, config.Activation, config.Normalization, config.KernelSize = 16, "relu", "none", 1
+	var err error
+	if r.Op, err = operator.Init(config, 5); err != nil {
+		t.Fatal(err)
+	}
+	m := emulate.New(r.Op, r.Config)
+	for i := range m.Nodes {
+		if n := &m.Nodes[i]; n.Op == operator.OpConv && n.Bias != nil {
+			n.Bias.Data[3] = -100
+			break
+		}
+	}
+	s := r.Run(rig.From(3, func(r *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+		d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+			if m.Nodes[i].Op == operator.OpNoise {
+				hw := y.H() * y.W()
+				for k, v := range in[0].Data {
+					y.Data[k] = float64(v * dr.Data[0][k/hw] / 0.3)
+				}
+			}
+		}
+	}))
+	f := suspected(t, r.Exam(s, true), 3)
+	if f == nil || f.ID != "noise.dropout-with-p-and-1-p-swapped" {
+		t.Errorf("found %+v", f)
+	}
+}
+
+// TestOddFactors: factors of any size, one for each channel, must leave less than what is named.
+func TestOddFactors(t *testing.T) {
+	for _, c := range []struct {
+		s    suspect
+		want float64
+	}{{suspect{masks: true}, 4}, {suspect{odd: true}, 4}, {suspect{masks: true, odd: true}, 2}} {
+		if got := c.s.floors(); got != c.want {
+			t.Errorf("%+v may leave %v floors: want %v", c.s, got, c.want)
+		}
+	}
+}

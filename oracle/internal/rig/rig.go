@@ -32,7 +32,7 @@ func FewChannels(t *testing.T, precision, kind string, scale float64, channels i
 }
 
 // Rig is a small operator and rollout, and a device that runs it: the emulation
-// of the claim with the counter's noise, and whatever a test makes it do else.
+// of the claim with noise of the "counter" stream, and any changes a test makes.
 type Rig struct {
 	T      *testing.T
 	Op     *operator.Operator
@@ -40,8 +40,8 @@ type Rig struct {
 	Mode   operator.Mode
 	Size   int
 
-	Start func(x *tensor.Tensor)        // changes the initial conditions, where it is there
-	After func(t int, x *tensor.Tensor) // changes the states of a step before they are recorded, where it is there
+	Start func(x *tensor.Tensor)        // if not nil, changes the initial conditions
+	After func(t int, x *tensor.Tensor) // if not nil, changes the states of a step before they are recorded
 }
 
 // Mischief is what a device does in step t: it may change the device and the

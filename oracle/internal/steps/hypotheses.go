@@ -53,7 +53,7 @@ func (g *stepGate) hypotheses(batch, t int, right, between bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.Between = between; right {
+	if s.SkipRefuted = between; right {
 		s.Limit = max(s.Limit, s.Distance()*(1+1e-12))
 	}
 	before := len(g.e.Found)

@@ -14,9 +14,9 @@ import (
 // before it, against float64 and against the claimed arithmetic.
 //
 // Cheap statistics of every step are held against limits that ensembles of
-// correct devices gave at a few steps. A device that rounds at fewer points
-// than the claim is looked for when the claim does not fit, and then held
-// against what it does.
+// correct devices gave at a few steps. Other legal roundings are tried when the
+// claim does not fit, and some when it does; the device is then held against
+// those that fit.
 func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	if ev.Stream == nil && ev.Op.HasNoise() {
 		return nil, nil // nothing is known of single steps without their noise
@@ -39,9 +39,8 @@ func newStepGate(ev *evidence.Evidence, f *facts.Facts) *stepGate {
 // is wrong by it:
 //
 //   - all steps are measured against the claim;
-//   - while a step is wrong, another pattern of storage is looked for that explains it, and
-//     all are measured against that (other), unless some steps keep one and some the other
-//     (mixture);
+//   - while a step is wrong, another pattern of storage is looked for that explains it (other).
+//     All steps are measured against it. Some may keep one pattern and some the other (mixture);
 //   - where no step is wrong, the same for patterns of which the steps alone do not tell
 //     (otherwise, less), and for steps that few correct devices reach, which are held against
 //     many then (strained);

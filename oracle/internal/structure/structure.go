@@ -30,7 +30,7 @@ func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 // Gate is that gate at work.
 type Gate struct{ *facts.Gate }
 
-// poison looks for numbers that are none.
+// poison looks for NaNs and infinities.
 func (e *Gate) poison() error {
 	s := e.States
 	for t := range s.T {
@@ -100,7 +100,7 @@ func (e *Gate) flat() error {
 		blind("every state is one constant: nothing of the operator shows in it")
 	case n < enough:
 		blind(fmt.Sprintf("%d numbers of steps: statistics want %d or more", n, enough))
-	case 10*zeros > 3*n && e.Case.Rollout.Clamp == nil || live < evidence.FewestNumbers || 20*live < n: // what few numbers can show the steps say
+	case 10*zeros > 3*n && e.Case.Rollout.Clamp == nil || live < evidence.FewestNumbers || 20*live < n: // the gate of steps says what few numbers show
 		ends := ""
 		if e.Case.Rollout.Clamp != nil {
 			ends = fmt.Sprintf(" and %.0f %% lie at the clamp's ends", 100*float64(clamped)/float64(n))

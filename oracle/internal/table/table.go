@@ -24,21 +24,22 @@ type Row struct {
 	// around the emulation, and a device may round otherwise than claimed and
 	// be right: it is only a diagnosis of what other gates found.
 	Rounding bool
-	// Small faults may hide below the rounding errors: they are looked for in
-	// every check, and what a run could not have shown is certified.
+	// Small faults may hide below the rounding errors: they are looked for in every
+	// check, and most that a run could not have shown are listed as blind.
 	Small bool
-	// TF32 says that units of TF32 do so: there it is only a diagnosis, too.
+	// TF32 says that TF32 units do this: under a claim of TF32 it is only a diagnosis.
 	TF32 bool
 	// Probe is the kind of probe that shows a small fault best, "" if none does:
 	// probes are steps of the operator alone, without a policy, and some faults
 	// are nowhere larger than the errors of correct devices.
 	Probe string
-	// Needs is what shows a small fault of a fine claim that no probe shows.
+	// Needs says what shows a small fault if the claim is float32 or float64 and no
+	// probe does.
 	Needs string
-	// Many is the name that the hypotheses of a small fault which are many have in
-	// the certificate: they are looked for in every check of a small operator.
+	// Many is one name for many similar small faults in the list of blind spots. They
+	// are looked for in a small operator whose claim is coarser than float32.
 	Many  string
-	Slow  bool // comes last
+	Slow  bool // comes last, or is left out
 	Batch bool // treats samples differently
 	Whole bool // acts on several nodes together
 }
@@ -77,8 +78,8 @@ func Named(id string, args ...any) *Row {
 	return &r
 }
 
-// ByID returns the row of an ID with what ends it, as [Named] made it. Its name may leave
-// open words alone, no numbers.
+// ByID returns the row of an ID with what ends it, as [Named] made it. Without a row of its
+// own, its name may have one %s or %v, but no other verb: what ends an ID is text.
 func ByID(id string) *Row {
 	if r, ok := rows[id]; ok {
 		return &r

@@ -15,8 +15,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Local returns the output of node i with a fault, nil if it is none there; h
-// may be nil.
+// Local returns the output of node i with a fault, nil if it changes nothing there;
+// h may be nil.
 func (v *View) Local(h *Fault, i int) (*tensor.Tensor, error) {
 	r, d := newRun(v), *v.Device
 	if h != nil && !r.fault(h, i, &d) {
@@ -59,16 +59,16 @@ type View struct {
 	Before    *tensor.Tensor                                                                          // the states before those, nil at the first step
 	Draws     *emulate.Draws                                                                          // nil without noise
 	Contract  bool                                                                                    // the noise block rounds each of its operations
-	Noised    func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) // or fewer of them; nil if not
+	Noised    func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) // applies noise where Machine does it otherwise; may be nil
 	Drawn     func(t int) *emulate.Draws                                                              // of the step t later, nil if there is none
-	Outputs   []*tensor.Tensor                                                                        // outputs of nodes; nil for those that are not kept: see out
+	Outputs   []*tensor.Tensor                                                                        // outputs of nodes; nil for those that are not kept: see Out
 	whole     bool                                                                                    // any output that is not kept follows from others
-	recent    *[]int                                                                                  // nodes whose outputs were made again, the latest last
+	recent    *[]int                                                                                  // nodes whose dropped outputs were made again, the latest last
 	Next      *tensor.Tensor
 	Step      int     // the step
 	Noisy     [4]int  // the shape of what noise is added to
 	Fused     bool    // the policy rounds less than its contract
-	Lo        int     // where its numbers begin among those that are looked at
+	Lo        int     // offset of its numbers in the filter's arrays
 	Worst     int     // the sample that is farthest from what it should be
 	Amplitude float64 // the amplitude of a family, 0 for 1
 }
