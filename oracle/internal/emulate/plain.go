@@ -25,6 +25,9 @@ func Boundary(f fp16.Format, y float64) float64 {
 		l := f.Largest()
 		return math.Abs(y) - (l + f.Ulp(l)/2)
 	}
+	if math.Float64bits(r)<<12 != 0 { // no power of two, nor 0: both neighbours are as far
+		return max(0, f.Ulp(r)/2-math.Abs(y-r))
+	}
 	up, down := f.NextUp(r), f.NextDown(r)
 	if math.IsInf(up, 0) {
 		up = r + f.Ulp(r)

@@ -54,10 +54,12 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 	f := newFigures(n)
 	loose, bias, biased := flipSlack(a.wide), 0.0, 0.0
 	maxE, wrong, hit, all := 0.0, 0.0, 0.0, 0.0 // hit: squares of the elements that are wrong
+	rounded, least, most := make([]float64, n), make([]float64, n), make([]float64, n)
+	store.RoundSlice(rounded, a.mid)
+	store.RoundSlice(least, a.lo)
+	store.RoundSlice(most, a.hi)
 	for k, y := range got.Data {
-		mid := a.mid[k]
-		lo, hi := store.Round(a.lo[k]), store.Round(a.hi[k])
-		r := store.Round(mid)
+		mid, r, lo, hi := a.mid[k], rounded[k], least[k], most[k]
 		if mid != mid || math.IsInf(mid, 0) || lo != lo || hi != hi {
 			// Nothing can be said beside a number that is not one; but a
 			// finite result of such is wrong.
