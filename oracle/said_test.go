@@ -131,11 +131,15 @@ func TestGatesReported(t *testing.T) {
 	if list == nil {
 		t.Fatal("check.go has no list of gates")
 	}
-	words := map[string]bool{"filter": true} // match's, which no list has
+	rooms := []string{"match"} // which others run
 	for _, m := range regexp.MustCompile(`(\w+)\.Check\b`).FindAllStringSubmatch(list[1], -1) {
-		of := gateWords(t, m[1])
+		rooms = append(rooms, m[1])
+	}
+	words := map[string]bool{}
+	for _, room := range rooms {
+		of := gateWords(t, room)
 		if len(of) == 0 {
-			t.Errorf("internal/%s says nowhere which gate its findings are of", m[1])
+			t.Errorf("internal/%s says nowhere which gate its findings are of", room)
 		}
 		for _, word := range of {
 			words[word] = true

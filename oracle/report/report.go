@@ -49,7 +49,8 @@ type Report struct {
 	Reason string `json:"reason"`
 
 	// Where the first fault is; -1 and "" where there is none, or it has no
-	// such place.
+	// such place. Other realizations may have the fault as well: gates conformity and
+	// accuracy name the one that is farthest off, others mostly the first.
 	FirstStep        int    `json:"first_step"`
 	FirstRealization int    `json:"first_realization"`
 	FirstLayer       string `json:"first_layer"`
@@ -62,10 +63,13 @@ type Report struct {
 	Shape   [5]int `json:"shape"`   // of the trajectory, [M,T,C,H,W]
 
 	Claim string `json:"claim"` // the mode that was claimed, such as "float16/autocast-cuda/state-float32/noise-tape"
-	// Contract is the contract that was found to be kept, "" if none was.
+	// Contract is the contract that the steps keep, or most of them if they keep two. It is
+	// "" if a step is wrong or none fits.
 	Contract string `json:"contract"`
-	// Pattern says which operations round to the storage format, where that
-	// was found, such as "stores conv, norm, act, out".
+	// Pattern says what the steps were held against, whether they are right or wrong: which
+	// operations round to the half type, such as "stores conv, norm, act, out", and which
+	// convolutions have other operands. It is "" where there is neither, and of a device that
+	// is right by its errors alone.
 	Pattern string `json:"pattern"`
 
 	// OneStep are the errors of single steps against float64, over all steps
@@ -178,7 +182,8 @@ type NoiseTest struct {
 	OK    bool        `json:"ok"`    // within the limit
 }
 
-// Element is one number of the evidence with what it should have been.
+// Element is one number of the evidence with what it should have been. Those of a state are
+// sorted by their distance from Rounded, and Error is that from Exact.
 type Element struct {
 	Step        int         `json:"step"`
 	Realization int         `json:"realization"`
@@ -187,7 +192,7 @@ type Element struct {
 	H           int         `json:"h"`
 	W           int         `json:"w"`
 	Exact       diff.Number `json:"exact"`   // in float64
-	Rounded     string      `json:"rounded"` // to the format, as hexadecimal bits
+	Rounded     string      `json:"rounded"` // hexadecimal bits: of a state, where a half type or TF32 is claimed, what the emulation gives; else Exact rounded
 	Low         string      `json:"low"`     // admissible from
 	High        string      `json:"high"`    // to, or "" where no interval is known
 	Got         string      `json:"got"`     // as the device has it, bits too
@@ -204,7 +209,8 @@ type Finding struct {
 	Layer       string  `json:"layer"`
 	Slice       string  `json:"slice"`
 	// ID names the fault's row in the library's table, whatever words Diagnosis and Text
-	// have: unnamed.GATE where no fault of it explains what was found.
+	// have: unnamed.GATE where no fault of it explains what was found. What the row's
+	// name leaves open stands behind a colon: nothing, where it means results of all kinds.
 	ID        string `json:"id"`
 	Diagnosis string `json:"diagnosis,omitempty"`
 	Advice    string `json:"advice,omitempty"` // where to look, "" if the diagnosis says it
@@ -214,7 +220,8 @@ type Finding struct {
 	// Weak says that the diagnosis only tells what would fit, such as other noise or
 	// other weights of the policy, which the effect of many faults may look like.
 	Weak bool `json:"-"`
-	// Excess is the figure over its limit, above 1.
+	// Excess is the figure over its limit: for a filter |t|/8, for conformity a ratio of
+	// root mean squares, for accuracy one of mean squares.
 	Excess diff.Number `json:"excess"`
 	Text   string      `json:"text"` // one sentence with the figures
 }
