@@ -68,6 +68,11 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 		}
 		s.Cases = append(s.Cases, c)
 	}
+	if c := r.junit("layer", "states beside them", func(f report.Finding) bool {
+		return (f.Gate == "bound" || f.Gate == "statistics") && !slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return l.Name == f.Layer && l.Step == f.Step })
+	}); c.Failure != nil {
+		s.Cases = append(s.Cases, c)
+	}
 	for lo := 0; lo < len(r.Steps); lo += groupOfSteps {
 		s.Cases = append(s.Cases, junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))]))
 	}

@@ -277,6 +277,8 @@ func TestJUnitSentences(t *testing.T) {
 		{"layer a, step 1 failed: 2 of 9 elements outside of what correct kernels may have", passing(layer(2)), passing(layer(0))},
 		{"layer a, step 1 failed: FAIL-LOGIC at step 1, a (bound): something", faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "a", 1 }),
 			faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "b", 1 })},
+		{"layer states beside them failed: FAIL-LOGIC at step 1 (bound): something", faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "", 1 }),
+			faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "a", 1 })},
 		{"steps 1 to 2 passed", passing(), faulty()},
 		{"steps 1 to 2 passed", passing(), passing(blind)},
 		{"steps 1 to 2 skipped: nothing of these steps could be compared", passing(blind), passing()},
