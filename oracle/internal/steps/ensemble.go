@@ -155,8 +155,8 @@ func (g *stepGate) calibrate(b *evidence.BatchStep) error {
 }
 
 // full measures a step on a part of its realizations and adds an ensemble of some
-// devices to the limits.
-func (g *stepGate) full(b *evidence.BatchStep, h *spreads, devices int) (*measured, error) {
+// devices to the limits, which it returns.
+func (g *stepGate) full(b *evidence.BatchStep, h *spreads, devices int) ([]*measure.Cuts, error) {
 	if err := g.begin(b); err != nil {
 		return nil, err
 	}
@@ -171,19 +171,24 @@ func (g *stepGate) full(b *evidence.BatchStep, h *spreads, devices int) (*measur
 	for _, c := range all {
 		h.add(c)
 	}
-	return m, nil
+	return all, nil
 }
 
 // doubtful reports whether a step that is beyond the limits of few correct devices
 // is within those of many. Where a state hardly varies in space, all its pixels
-// round alike: few devices do not show what one in ten does.
+// round alike: few devices do not show what one in ten does. Nor do other slices show what one does in which
+// a number is far in the tail of its errors.
 func (g *stepGate) doubtful(b *evidence.BatchStep, f *stepFigures, x *stepFault) (bool, error) {
 	if x.excess > nearLimit || g.e.Op.MACs(b.X.H(), b.X.W())*int64(b.X.N()) > evidence.LargeForward {
 		return false, nil
 	}
 	h := g.newSpreads(g.use)
-	if _, err := g.full(b, h, manyMembers); err != nil {
+	all, err := g.full(b, h, manyMembers)
+	if err != nil {
 		return false, err
+	}
+	if all[0].N == f.cuts.N { // of all realizations: the same slices
+		h.own = all
 	}
 	return h.judge(f) == nil, nil
 }

@@ -87,8 +87,9 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 			if most, ok := h.strict[stepOf{f.batch, f.step}]; ok && k == measure.InAll {
 				limit = min(limit, most)
 			}
+			limit = max(limit, h.ownLimit(func(c *measure.Cuts) float64 { return c.Of[k].Mean(i) }))
 			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1})
-			g, limit := t.Excess(i), h.gainLimit(k, n)
+			g, limit := t.Excess(i), max(h.gainLimit(k, n), h.ownLimit(func(c *measure.Cuts) float64 { return c.Of[k].Excess(i) }))
 			see(&stepFault{kind: k, index: i, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1})
 		}
 	}

@@ -44,6 +44,7 @@ type spreads struct {
 	reach    int     // pixels by which a change in the first layer can spread
 	factor   float64 // by which a correct device's mean square may exceed the ensemble's
 	strict   strict
+	own      []*measure.Cuts // of many members, of the step that is judged; nil where their slices are not looked at one by one
 }
 
 // add takes in a member of the ensemble.
@@ -195,6 +196,16 @@ func (h *spreads) gainLimit(k measure.SliceKind, count float64) float64 {
 		v = h.gainVariance()
 	}
 	return max(h.gained(k)+min(8*math.Sqrt(1.5*v), beyond*s.most), h.few(k, count))
+}
+
+// ownLimit returns what a statistic of one slice may be by what many devices have in that slice of that step, 0
+// where they were not asked. A number far in the tail of its errors makes a slice vary more than others do.
+func (h *spreads) ownLimit(of func(*measure.Cuts) float64) float64 {
+	var s spread
+	for _, c := range h.own {
+		s.add(of(c))
+	}
+	return s.upper() + 8*math.Sqrt(1.5*s.variance())
 }
 
 // gained is the mean of g^2 - e^2 of correct devices, from above.

@@ -62,3 +62,59 @@ func TestStepsAllAlike(t *testing.T) {
 		t.Errorf("a mean square of %.3g: want more than %v, and less than 10", limit, anew)
 	}
 }
+
+// TestStepsOwnSlice: a column with a number twelve deviations off is left what many devices have there, and the same
+// amount in another column is not.
+func TestStepsOwnSlice(t *testing.T) {
+	t.Parallel()
+	const side, tail = 24, 5
+	r := rand.New(rand.NewPCG(5, 6))
+	e := make([]float64, 3*side*side)
+	for i := range e {
+		e[i] = r.NormFloat64()
+	}
+	for c := range 3 {
+		e[c*side*side+7*side+tail] = 12
+	}
+	device := func(change func(d []float64)) *measure.Cuts {
+		d, g := make([]float64, len(e)), make([]float64, len(e))
+		for i, v := range e {
+			d[i] = 0.25 * (1 + v*v/12) * r.NormFloat64() // of large errors more falls otherwise
+		}
+		change(d)
+		for i, v := range e {
+			g[i] = v + d[i]
+		}
+		return measure.Cut(1, 3, side, side, d, g, e)
+	}
+	few, many := &spreads{factor: 1, channels: 3, alike: 1, of: side * side}, &spreads{factor: 1, channels: 3, alike: 1, of: side * side}
+	for range 3 {
+		few.add(device(func([]float64) {}))
+	}
+	for range manyMembers {
+		c := device(func([]float64) {})
+		many.add(c)
+		many.own = append(many.own, c)
+	}
+	column := func(x int, by float64) *stepFigures { // has the gain of all three of its large errors
+		c := device(func(d []float64) {
+			for i := range 3 {
+				d[i*side*side+7*side+x] = by
+			}
+		})
+		return &stepFigures{cuts: c, alike: 1, of: side * side}
+	}
+	if got, want := many.ownLimit(func(c *measure.Cuts) float64 { return c.Of[measure.InColumn].Excess(tail) }), many.gainLimit(measure.InColumn, 3*side); got < 1.2*want {
+		t.Fatalf("the column with the large errors may have %.3g, others %.3g: nothing is tried", got, want)
+	}
+	right := column(tail, 4)
+	if x := few.judge(right); x == nil || x.gate != "accuracy" {
+		t.Fatalf("few devices: %+v, want a gain", x)
+	}
+	if x := many.judge(right); x != nil {
+		t.Errorf("many devices have that in this column: %+v", x)
+	}
+	if x := many.judge(column(tail+1, 16)); x == nil {
+		t.Error("as much in another column passes")
+	}
+}
