@@ -360,18 +360,18 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 			copy(y.Data, x.Data)
 			return y, nil
 		}
-		f := fp16.Float64
+		block, f := Noise(n, d.Mode), fp16.Float64
 		if d.Store != nil {
 			f = d.Store[i]
 		}
 		if f != fp16.Float64 && d.Round == nil && d.Perturb == nil && holds(f, x.Data) {
 			// The contract's: every operation of the block rounds.
 			y.Format = f
-			err := n.Noise.Apply(y, tensor.Of(f, x.Data, x.Shape...), noise.Time{}, draws)
+			err := block.Apply(y, tensor.Of(f, x.Data, x.Shape...), noise.Time{}, draws)
 			y.Format = fp16.Float64
 			return y, err
 		}
-		return y, n.Noise.Apply(y, x, noise.Time{}, draws)
+		return y, block.Apply(y, x, noise.Time{}, draws)
 	}
 	return m.other(d, i, in)
 }

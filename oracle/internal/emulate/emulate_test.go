@@ -3,6 +3,7 @@ package emulate
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -30,8 +31,12 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := New(op, c.Rollout)
-		for _, p := range []string{"float64", "float32", "tf32", "tf32:truncate", "float16", "bfloat16"} {
-			mode, err := operator.ParseMode(p, "")
+		for _, p := range []string{"float64", "float32", "tf32", "tf32:truncate", "float16", "bfloat16", "bfloat16/cpu:1.13"} {
+			precision, autocast, _ := strings.Cut(p, "/")
+			if autocast != "" && (op.Config.Activation == "silu" || op.Config.Normalization == "layer") {
+				continue // the one 1.13 computes with other roundings, and the other not at all
+			}
+			mode, err := operator.ParseMode(precision, autocast)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package emulate
 
 import (
 	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -19,6 +20,14 @@ func IsAdd(n *operator.Node) bool { return n.Op == operator.OpAdd }
 
 // IsNoise says that a node is a stochastic block.
 func IsNoise(n *operator.Node) bool { return n.Op == operator.OpNoise }
+
+// Noise returns the block of a noise node in a mode: under PyTorch 1.13's autocast on a CPU its scale has the
+// type of the tensor.
+func Noise(n *operator.Node, m operator.Mode) noise.Block {
+	b := n.Noise
+	b.NarrowScale = m.Autocast == operator.CPU113
+	return b
+}
 
 // IsIdentity says that nothing is done at a place for an activation, such as
 // behind the operator's last layer.

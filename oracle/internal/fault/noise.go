@@ -24,7 +24,7 @@ func noised(v *trial.View, r *trial.Run, i int, f func(v *trial.View, b *noise.B
 	if v.Draws == nil {
 		return nil
 	}
-	b, d := v.Machine.Nodes[i].Noise, v.Draws.Clone()
+	b, d := emulate.Noise(&v.Machine.Nodes[i], v.Device.Mode), v.Draws.Clone()
 	if !f(v, &b, d) {
 		return nil
 	}

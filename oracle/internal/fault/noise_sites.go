@@ -68,7 +68,7 @@ func siteFaults() []*trial.Fault {
 			if v.Draws == nil || r.In(i, 0).N() < 2 {
 				return nil
 			}
-			y := noisy(v, v.Machine.Nodes[i].Noise, v.Draws, r.In(i, 0), i)
+			y := noisy(v, emulate.Noise(&v.Machine.Nodes[i], v.Device.Mode), v.Draws, r.In(i, 0), i)
 			if y != nil {
 				copy(y.Samples(v.Worst, v.Worst+1).Data, r.In(i, 0).Samples(v.Worst, v.Worst+1).Data)
 			}
@@ -117,7 +117,7 @@ func noiseBefore(row *table.Row, is func(n *operator.Node) bool) *trial.Fault {
 		var b noise.Block
 		for j := range v.Machine.Nodes {
 			if emulate.IsNoise(&v.Machine.Nodes[j]) {
-				b = v.Machine.Nodes[j].Noise
+				b = emulate.Noise(&v.Machine.Nodes[j], v.Device.Mode)
 			}
 		}
 		x := r.In(i, 0)

@@ -69,7 +69,8 @@ func (g *stepGate) anew(b *evidence.BatchStep, device int) (*tensor.Tensor, erro
 			if nodes[i].Op != operator.OpNoise || g.draws == nil {
 				return nil, nil
 			}
-			return g.noisy(i, &nodes[i].Noise, g.draws, in[0], g.claim, of[i], nil)
+			b := emulate.Noise(&nodes[i], g.claim.Mode)
+			return g.noisy(i, &b, g.draws, in[0], g.claim, of[i], nil)
 		}
 	})
 }

@@ -34,7 +34,8 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
 			}
-			return g.noisy(i, &nodes[i].Noise, g.draws, in[0], p, of[i], l)
+			b := emulate.Noise(&nodes[i], p.Mode)
+			return g.noisy(i, &b, g.draws, in[0], p, of[i], l)
 		}
 	}
 	if noisy := d.Replace; p.Narrow {
