@@ -260,6 +260,10 @@ func TestJUnitSentences(t *testing.T) {
 			r.Layers = []report.LayerRow{{Step: 1, Name: "a", Elements: 9, Violations: violations}}
 		}
 	}
+	policy := func(r *report.Report) { r.Layers = []report.LayerRow{{Step: 1, Name: "policy", Elements: 9}} }
+	of := func(gate, layer string) func(*report.Report) {
+		return func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = gate, layer, 1 }
+	}
 	blind := func(r *report.Report) {
 		for i := range r.Steps {
 			r.Steps[i].R64 = diff.Number(math.NaN())
@@ -277,8 +281,9 @@ func TestJUnitSentences(t *testing.T) {
 		{"layer a, step 1 failed: 2 of 9 elements outside of what correct kernels may have", passing(layer(2)), passing(layer(0))},
 		{"layer a, step 1 failed: FAIL-LOGIC at step 1, a (bound): something", faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "a", 1 }),
 			faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "b", 1 })},
-		{"layer states beside them failed: FAIL-LOGIC at step 1 (bound): something", faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "", 1 }),
-			faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "a", 1 })},
+		{"layer not in the table failed: FAIL-LOGIC at step 1 (bound): something", faulty(layer(0), of("bound", "")), faulty(layer(0), of("bound", "a"))},
+		{"layer policy, step 1 failed: FAIL-LOGIC at step 1 (statistics): something", faulty(policy, of("statistics", "")), faulty(policy, of("statistics", "a"))},
+		{"layer policy, step 1 passed", faulty(policy, of("accuracy", "")), faulty(policy, of("bound", ""))},
 		{"steps 1 to 2 passed", passing(), faulty()},
 		{"steps 1 to 2 passed", passing(), passing(blind)},
 		{"steps 1 to 2 skipped: nothing of these steps could be compared", passing(blind), passing()},

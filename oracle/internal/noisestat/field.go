@@ -209,35 +209,54 @@ func (f *Field) solve(at int, r []float64) {
 // lag returns the sum of z(p).z(p + (dy,dx)) over the pixels of sample n that
 // have such a neighbour, and the number of products.
 func (f *Field) lag(n, dy, dx int) (sum, count float64) {
-	for y := 0; y+dy < f.h; y++ {
-		for x := max(0, -dx); x < f.w && x+dx < f.w; x++ {
-			a := n*f.h*f.w + y*f.w + x
-			b := a + dy*f.w + dx
-			if f.ok[a] && f.ok[b] {
-				sum += measure.Dot(f.Z[a*f.K:(a+1)*f.K], f.Z[b*f.K:(b+1)*f.K])
-				count += float64(f.K)
-			}
-		}
-	}
+	f.pairs(n, dy, dx, func(a, b int) {
+		sum += measure.Dot(f.Z[a*f.K:(a+1)*f.K], f.Z[b*f.K:(b+1)*f.K])
+		count += float64(f.K)
+	})
 	return sum, count
 }
 
-// Coloured reports whether neighbouring pixels are more alike, or less, than independent ones are by chance.
+// pairs gives pixels p and p + (dy,dx) of sample n that both say something.
+func (f *Field) pairs(n, dy, dx int, use func(a, b int)) {
+	for y := 0; y+dy < f.h; y++ {
+		for x := max(0, -dx); x < f.w && x+dx < f.w; x++ {
+			a := n*f.h*f.w + y*f.w + x
+			if b := a + dy*f.w + dx; f.ok[a] && f.ok[b] {
+				use(a, b)
+			}
+		}
+	}
+}
+
+// Coloured reports whether neighbouring pixels are more alike, or less, than independent ones are by chance, whatever
+// their means and deviations: of products of independent numbers with no mean, the sum has the squares of all as variance.
 func (f *Field) Coloured() bool {
-	var squares, numbers float64
+	mean, count := make([]float64, f.K), 0.0
 	for at, ok := range f.ok {
 		if ok {
-			squares += measure.Dot(f.Z[at*f.K:(at+1)*f.K], f.Z[at*f.K:(at+1)*f.K])
-			numbers += float64(f.K)
+			count++
+			for k := range mean {
+				mean[k] += f.Z[at*f.K+k]
+			}
+		}
+	}
+	centred := slices.Clone(f.Z)
+	for at, ok := range f.ok {
+		for k := range mean {
+			if ok {
+				centred[at*f.K+k] -= mean[k] / count
+			}
 		}
 	}
 	return slices.ContainsFunc(noiseLags, func(d [2]int) bool {
-		var sum, count float64
+		var sum, squares float64
 		for n := range f.n {
-			s, c := f.lag(n, d[0], d[1])
-			sum, count = sum+s, count+c
+			f.pairs(n, d[0], d[1], func(a, b int) {
+				p := measure.Dot(centred[a*f.K:(a+1)*f.K], centred[b*f.K:(b+1)*f.K])
+				sum, squares = sum+p, squares+float64(p*p)
+			})
 		}
-		return math.Abs(sum)*numbers > measure.ZLimit(float64(len(noiseLags)))*squares*math.Sqrt(count)
+		return math.Abs(sum) > measure.ZLimit(float64(len(noiseLags)))*math.Sqrt(squares)
 	})
 }
 

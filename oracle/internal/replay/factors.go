@@ -54,39 +54,50 @@ func (e *Gate) factorSuspects(w *wrong) []suspect {
 	if least, most := extremes(f); m.Kind != noise.Dropout && most-least < 0.02*math.Abs(most) {
 		return nil // one factor for all is a scale
 	}
-	name, what, are := e.factorName(m, f)
-	for _, f := range of {
-		snap(f, are)
+	var all []suspect
+	for _, k := range e.factorKinds(m, f) {
+		snapped := make([][]float64, len(of))
+		for r, f := range of {
+			snapped[r] = snap(f, k.are)
+		}
+		all = append(all, suspect{name: k.name, what: k.what, verdict: report.FailRNG, gate: "noise", masks: m.Kind == noise.Dropout, odd: k.are == nil,
+			step: func() ([]float64, error) { return w.multiplied(m.Kind, part, snapped) }})
 	}
-	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", masks: m.Kind == noise.Dropout, odd: are == nil, step: func() ([]float64, error) {
-		held := w.claimed.Hidden()
-		noisy := tensor.Like(held)
-		for r := range noisy.N() {
-			for c := range noisy.C() {
-				h, p, y := held.Plane(r, c), part.Plane(r, c), noisy.Plane(r, c)
-				for i := range y {
-					if m.Kind == noise.Dropout {
-						y[i] = float64(of[r][c] * h[i])
-					} else {
-						y[i] = h[i] + float64(of[r][c]*p[i])
-					}
+	return all
+}
+
+// multiplied returns the states of a step whose hidden channels have factors of their own: of what they hold in a
+// dropout, otherwise of their noise.
+func (w *wrong) multiplied(kind noise.Type, part *tensor.Tensor, of [][]float64) ([]float64, error) {
+	held := w.claimed.Hidden()
+	noisy := tensor.Like(held)
+	for r := range noisy.N() {
+		for c := range noisy.C() {
+			h, p, y := held.Plane(r, c), part.Plane(r, c), noisy.Plane(r, c)
+			for i := range y {
+				if kind == noise.Dropout {
+					y[i] = float64(of[r][c] * h[i])
+				} else {
+					y[i] = h[i] + float64(of[r][c]*p[i])
 				}
 			}
 		}
-		w.claimed.D.Store[w.claimed.Noise].RoundSlice(noisy.Data, noisy.Data)
-		return w.outOf(noisy)
-	}}}
+	}
+	w.claimed.D.Store[w.claimed.Noise].RoundSlice(noisy.Data, noisy.Data)
+	return w.outOf(noisy)
 }
 
 // fewOthers reports whether factors of a dropout are the specified ones but in so few channels that they are no
-// other masks, which differ in 2p(1-p) of them: a channel is wrong before the dropout. A quarter of what is
+// other masks, which differ in 2p(1-p) of those that show: a channel is wrong before the dropout. A quarter of what is
 // expected, of 12 or more, happens once in 100 times by chance (Chernoff).
 func (e *Gate) fewOthers(m *noisestat.Model, w *wrong, f []float64) bool {
-	p, others := e.Machine.Nodes[m.Node].Noise.Scale, 0.0
-	expected := float64(2*p*(1-p)) * float64(len(f))
+	p, others, expected := e.Machine.Nodes[m.Node].Noise.Scale, 0.0, 0.0
 	keep := w.Draws.Data[0][(w.worst()-w.Lo)*len(f):]
 	for c, v := range f {
-		if math.Abs(v-keep[c]/(1-p)) > nearFactor {
+		if math.IsNaN(v) {
+			continue
+		}
+		if expected += float64(2 * p * (1 - p)); math.Abs(v-keep[c]/(1-p)) > nearFactor {
 			others++
 		}
 	}
@@ -102,52 +113,50 @@ func extremes(f []float64) (least, most float64) {
 // nearFactor is how far a factor that the states show may be from what it is.
 const nearFactor = 0.05
 
-// snap makes factors what they are: one of some numbers that is near. A channel that does not show may
-// have any.
-func snap(f, are []float64) {
+// snap returns factors as what they are: the nearest of some numbers, where one is near. A channel that does
+// not show has none: it is zero everywhere, or another one has its share.
+func snap(f, are []float64) []float64 {
+	y := slices.Clone(f)
 	for c, v := range f {
 		if math.IsNaN(v) {
-			f[c] = 1
+			y[c] = 0
 		}
+		nearest := nearFactor
 		for _, x := range are {
-			if math.Abs(v-x) < nearFactor {
-				f[c] = x
+			if d := math.Abs(v - x); d < nearest {
+				y[c], nearest = x, d
 			}
 		}
 	}
+	return y
 }
 
-// factorName names factors of channels, and returns the numbers that they are; nil if they may be any.
-func (e *Gate) factorName(m *noisestat.Model, f []float64) (name, what string, are []float64) {
-	near := func(of ...float64) bool {
+// factorKind is what factors of channels may be: some numbers, any if there are none.
+type factorKind struct {
+	name, what string
+	are        []float64
+}
+
+// factorKinds returns what factors of channels may be: what they are near to, and any.
+func (e *Gate) factorKinds(m *noisestat.Model, f []float64) (kinds []factorKind) {
+	may := func(name, what string, of ...float64) {
 		for _, v := range f {
 			if !math.IsNaN(v) && !slices.ContainsFunc(of, func(x float64) bool { return math.Abs(v-x) < nearFactor }) {
-				return false
+				return
 			}
 		}
-		are = of
-		return true
+		kinds = append(kinds, factorKind{name, what, of})
 	}
 	if m.Kind != noise.Dropout {
-		if near(0) {
-			return "noise.no-noise", "it has no noise", are
-		}
-		if near(0, 1) {
-			return "noise.noise-missing-in-some-channels", "some channels have no noise", are
-		}
+		may("noise.no-noise", "it has no noise", 0)
+		may("noise.noise-missing-in-some-channels", "some channels have no noise", 0, 1)
 		least, most := extremes(f)
-		return "noise.noise-scale-differs-by-channel", fmt.Sprintf("the noise of its channels has factors of its own (from %.4g to %.4g)", least, most), nil
+		return append(kinds, factorKind{"noise.noise-scale-differs-by-channel", fmt.Sprintf("the noise of its channels has factors of its own (from %.4g to %.4g)", least, most), nil})
 	}
 	p := e.Machine.Nodes[m.Node].Noise.Scale
-	switch {
-	case near(1):
-		return "noise.dropout-is-off", "no channel is dropped", are
-	case near(0, 1/(1-p)):
-		return "noise.other-dropout-masks", "other channels are dropped", are
-	case near(0, 1):
-		return "noise.dropout-not-rescaled", "kept channels lack the factor 1/(1-p)", are
-	case near(0, 1/p):
-		return "noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p", are
-	}
-	return "noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)", nil
+	may("noise.dropout-is-off", "no channel is dropped", 1)
+	may("noise.other-dropout-masks", "other channels are dropped", 0, 1/(1-p))
+	may("noise.dropout-not-rescaled", "kept channels lack the factor 1/(1-p)", 0, 1)
+	may("noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p", 0, 1/p)
+	return append(kinds, factorKind{"noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)", nil})
 }

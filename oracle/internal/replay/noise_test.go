@@ -3,13 +3,17 @@ package replay
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/noisestat"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -196,5 +200,84 @@ func TestNearlySpecified(t *testing.T) {
 		if got, err := e.otherNoise(w); got != (other > 0) || err != nil {
 			t.Errorf("%g of another stream: other noise %v, %v", other, got, err)
 		}
+	}
+}
+
+// TestColouredIsNoNoise: what a step has in place of the specified noise, twice as large, is another stream's if its pixels
+// are independent, and no noise if they are not.
+func TestColouredIsNoNoise(t *testing.T) {
+	for _, coloured := range []bool{false, true} {
+		r := rig.NewRig(t, "float32", "gaussian", .1)
+		e := &Gate{r.Exam(r.Run(func(r *rig.Rig, step int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+			*d = *r.Draws(step + 1000)
+			for k, draw := range d.Data {
+				y := make([]float64, len(draw))
+				for i, v := range draw {
+					if y[i] = 2 * v; coloured && i > 0 { // half of it is its neighbour's
+						y[i] = math.Sqrt2 * (v + draw[i-1])
+					}
+				}
+				d.Data[k] = y
+			}
+		}), true)}
+		w, err := e.worstBatch(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.otherNoise(w); got == coloured || err != nil {
+			t.Errorf("coloured %v: another stream %v, %v", coloured, got, err)
+		}
+	}
+}
+
+// TestFactorKinds: factors that are near to some numbers may be these, whichever are nearest, and may be any; those that are
+// near to none may be any alone.
+func TestFactorKinds(t *testing.T) {
+	r := rig.NewRig(t, "float32", "dropout", 0.04)
+	e := &Gate{r.Exam(r.Run(nil), true)}
+	m := noisestat.NewModel(e.Evidence)
+	nan := math.NaN()
+	for _, c := range []struct {
+		f    []float64
+		want string
+	}{
+		{[]float64{1.01, 0.995, nan}, "noise.dropout-is-off noise.other-dropout-masks noise.dropout-not-rescaled noise.dropout-factors-wrong"},
+		{[]float64{1.04, 0.001}, "noise.other-dropout-masks noise.dropout-not-rescaled noise.dropout-factors-wrong"},
+		{[]float64{25.01, -0.01, 25}, "noise.dropout-with-p-and-1-p-swapped noise.dropout-factors-wrong"},
+		{[]float64{0, 0.5, 1}, "noise.dropout-factors-wrong"},
+	} {
+		var names []string
+		for _, k := range e.factorKinds(m, c.f) {
+			names = append(names, k.name)
+			if (k.are == nil) != (k.name == "noise.dropout-factors-wrong") {
+				t.Errorf("%s is of %v", k.name, k.are)
+			}
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("factors %v may be %s, want %s", c.f, got, c.want)
+		}
+	}
+	if got := snap([]float64{0.98, 1.03, 0.02, nan, 0.5}, []float64{0, 1, 1.04}); !slices.Equal(got, []float64{1, 1.04, 0, 0, 0.5}) {
+		t.Errorf("factors are taken for %v", got)
+	}
+}
+
+// TestFactorsNearSpecified: a dropout that rescales by a rate a little off is explained, though its factors are near to the
+// specified ones.
+func TestFactorsNearSpecified(t *testing.T) {
+	r := rig.NewRig(t, "float32", "dropout", 0.1)
+	m := emulate.New(r.Op, r.Config)
+	f := suspected(t, r.Exam(r.Run(rig.From(3, func(_ *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+		d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+			if m.Nodes[i].Op == operator.OpNoise {
+				hw := y.H() * y.W()
+				for k, v := range in[0].Data {
+					y.Data[k] = float64(v * dr.Data[0][k/hw] / 0.88)
+				}
+			}
+		}
+	})), true), 3)
+	if f == nil || f.Verdict != report.FailRNG || f.ID != "noise.dropout-factors-wrong" {
+		t.Errorf("found %+v", f)
 	}
 }

@@ -221,8 +221,8 @@ func (s *suspect) enough(rms float64) float64 {
 	return rms / 4
 }
 
-// floors is how many times what right steps may have it may leave: less where as many numbers as there are channels
-// are free, which make something of any fault.
+// floors is how many times what right steps may have it may leave: less where the factors of a dropout may be any, which
+// make something of any fault.
 func (s *suspect) floors() float64 {
 	if s.masks && s.odd {
 		return 2

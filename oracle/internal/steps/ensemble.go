@@ -187,8 +187,9 @@ func (g *stepGate) doubtful(b *evidence.BatchStep, f *stepFigures, x *stepFault)
 	if err != nil {
 		return false, err
 	}
-	if all[0].N == f.cuts.N { // of all realizations: the same slices
-		h.own = all
+	if h.own = all; h.judge(f) != nil {
+		return false, nil
 	}
-	return h.judge(f) == nil, nil
+	f.by = h
+	return true, nil
 }

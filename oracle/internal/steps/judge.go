@@ -18,7 +18,8 @@ type stepFigures struct {
 	peaks           []float64 // the largest of its size over s, of each realization
 	shares          []float64 // of their limits, see stepGate.shares
 	cuts            *measure.Cuts
-	wrong           int // numbers that are not finite where they should be, or the reverse
+	by              *spreads // the limits of many devices by which it is right; nil if few say so
+	wrong           int      // numbers that are not finite where they should be, or the reverse
 	wrongAt         int
 }
 
@@ -67,7 +68,13 @@ type stepFault struct {
 
 // judge returns the worst statistic of a step over its limit, nil if none is
 // beyond it.
-func (h *spreads) judge(f *stepFigures) *stepFault { return h.at(f.alike, f.of).hold(f) }
+func (h *spreads) judge(f *stepFigures) *stepFault {
+	if f.by != nil {
+		by := *f.by
+		by.strict, h = h.strict, &by
+	}
+	return h.at(f.alike, f.of).hold(f)
+}
 
 // hold is judge with the limits as they are.
 func (h *spreads) hold(f *stepFigures) *stepFault {
@@ -83,13 +90,12 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 			if n == 0 {
 				continue
 			}
-			q, limit := t.Mean(i), h.limit(k, n)
+			q, limit := t.Mean(i), max(h.limit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Mean(i) }))
 			if most, ok := h.strict[stepOf{f.batch, f.step}]; ok && k == measure.InAll {
 				limit = min(limit, most)
 			}
-			limit = max(limit, h.ownLimit(func(c *measure.Cuts) float64 { return c.Of[k].Mean(i) }))
 			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1})
-			g, limit := t.Excess(i), max(h.gainLimit(k, n), h.ownLimit(func(c *measure.Cuts) float64 { return c.Of[k].Excess(i) }))
+			g, limit := t.Excess(i), max(h.gainLimit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Excess(i) }))
 			see(&stepFault{kind: k, index: i, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1})
 		}
 	}

@@ -198,12 +198,15 @@ func (h *spreads) gainLimit(k measure.SliceKind, count float64) float64 {
 	return max(h.gained(k)+min(8*math.Sqrt(1.5*v), beyond*s.most), h.few(k, count))
 }
 
-// ownLimit returns what a statistic of one slice may be by what many devices have in that slice of that step, 0
-// where they were not asked. A number far in the tail of its errors makes a slice vary more than others do.
-func (h *spreads) ownLimit(of func(*measure.Cuts) float64) float64 {
+// ownLimit returns what a statistic of one slice may be by what many devices have in that slice of that step, with eight
+// deviations, 0 where they were not asked. A number far in the tail of its errors makes a slice vary more than others do.
+// Those of fewer realizations say it of what lies in one.
+func (h *spreads) ownLimit(c *measure.Cuts, k measure.SliceKind, i int, of func(*measure.Tally) float64) float64 {
 	var s spread
-	for _, c := range h.own {
-		s.add(of(c))
+	for _, o := range h.own {
+		if o.N == c.N || (k == measure.InSample || k == measure.InPlane) && i < len(o.Of[k].Count) {
+			s.add(of(&o.Of[k]))
+		}
 	}
 	return s.upper() + 8*math.Sqrt(1.5*s.variance())
 }

@@ -104,9 +104,6 @@ func TestStepsOwnSlice(t *testing.T) {
 		})
 		return &stepFigures{cuts: c, alike: 1, of: side * side}
 	}
-	if got, want := many.ownLimit(func(c *measure.Cuts) float64 { return c.Of[measure.InColumn].Excess(tail) }), many.gainLimit(measure.InColumn, 3*side); got < 1.2*want {
-		t.Fatalf("the column with the large errors may have %.3g, others %.3g: nothing is tried", got, want)
-	}
 	right := column(tail, 4)
 	if x := few.judge(right); x == nil || x.gate != "accuracy" {
 		t.Fatalf("few devices: %+v, want a gain", x)
@@ -114,7 +111,24 @@ func TestStepsOwnSlice(t *testing.T) {
 	if x := many.judge(right); x != nil {
 		t.Errorf("many devices have that in this column: %+v", x)
 	}
-	if x := many.judge(column(tail+1, 16)); x == nil {
-		t.Error("as much in another column passes")
+	if right.by = many; few.judge(right) != nil {
+		t.Error("what many find right is wrong by the limits of few")
+	}
+	few.strict = strict{{0, 0}: .01}
+	if few.judge(right) == nil {
+		t.Error("what is beyond its strict limit is right, as many find it so by another")
+	}
+	own := func(c *measure.Cuts, k measure.SliceKind, i int) float64 {
+		return many.ownLimit(c, k, i, func(t *measure.Tally) float64 { return t.Excess(i) })
+	}
+	if there, elsewhere := own(right.cuts, measure.InColumn, tail), own(right.cuts, measure.InColumn, tail+1); there < 3*elsewhere {
+		t.Errorf("the column with the large errors may have %.3g, another %.3g: want much less", there, elsewhere)
+	}
+	if x := many.judge(column(tail+1, 12)); x == nil {
+		t.Error("as far off in another column passes")
+	}
+	two := measure.Cut(2, 3, side, side, append(e, e...), append(e, e...), append(e, e...))
+	if column, plane := own(two, measure.InColumn, tail), own(two, measure.InPlane, 1); column != 0 || plane <= 0 {
+		t.Errorf("by devices of one realization of two a column may have %.3g, a plane %.3g: want nothing, and some", column, plane)
 	}
 }

@@ -491,9 +491,13 @@ func TestDoubtful(t *testing.T) {
 		if err := b.gate.begin(step); err != nil {
 			t.Fatal(err)
 		}
-		got, err := b.gate.doubtful(step, b.measured(1).figures(), &stepFault{excess: c.excess})
+		f := b.measured(1).figures()
+		got, err := b.gate.doubtful(step, f, &stepFault{excess: c.excess})
 		if err != nil || got != c.want {
 			t.Errorf("%s: %v, %v: want %v", c.name, got, err, c.want)
+		}
+		if (f.by != nil) != c.want {
+			t.Errorf("%s: it is judged by the limits of many: %v", c.name, f.by != nil)
 		}
 	}
 }
