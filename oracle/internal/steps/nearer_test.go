@@ -178,15 +178,16 @@ func TestNearer(t *testing.T) {
 		name  string
 		steps float64
 		wrong func(plane []float64, w int)
+		right bool
 	}{
-		{"finer", 512, nil},
+		{"finer", 512, func([]float64, int) {}, true},
 		{"finer but for a tile", 512, func(plane []float64, w int) {
 			for k := range 16 {
 				plane[k/4*w+k%4] *= 1.1
 			}
-		}},
-		{"finer but for a row", 512, func(plane []float64, w int) { to(plane[3*w:4*w], 16) }},
-		{"hardly coarser", 231, func([]float64, int) {}},
+		}, false},
+		{"finer but for a row", 512, func(plane []float64, w int) { to(plane[3*w:4*w], 16) }, false},
+		{"coarser", 200, func([]float64, int) {}, false},
 	} {
 		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.3))
 		b.device = func(int) *emulate.Device {
@@ -194,7 +195,7 @@ func TestNearer(t *testing.T) {
 			d.Mode, d.Replace, d.Update = operator.Mode{Precision: fp16.TF32}, nil, nil
 			d.Round = func(_ int, y []float64, _ fp16.Format) { to(y, c.steps) }
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
-				if c.wrong != nil && i == len(b.gate.e.Machine.Nodes)-1 {
+				if i == len(b.gate.e.Machine.Nodes)-1 {
 					for n := range y.N() * y.C() {
 						c.wrong(y.Plane(n/y.C(), n%y.C()), y.W())
 					}
@@ -203,11 +204,58 @@ func TestNearer(t *testing.T) {
 			return d
 		}
 		r := b.check()
-		if wrong := c.wrong != nil; wrong != (len(r.Findings) > 0) {
+		if c.right != (len(r.Findings) == 0) {
 			t.Errorf("%s: contract %q, findings %v", c.name, r.Contract, r.Findings)
 		}
-		if c.wrong == nil && r.Contract != "" {
+		if c.right && r.Contract != "" {
 			t.Errorf("contract %q: want none, this device keeps no known one", r.Contract)
+		}
+	}
+}
+
+// TestNearerByChance: of a device that is clearly nearer a plane of one step may be a little farther, and neither much, nor
+// in all steps; of one that is hardly nearer none may.
+func TestNearerByChance(t *testing.T) {
+	t.Parallel()
+	const rest = -1
+	for _, c := range []struct {
+		name  string
+		size  float64 // of the device's errors, in those of the claim
+		at    int     // a step, or rest for all
+		plane float64 // the same, of a channel there
+		want  bool
+	}{
+		{"nearer", .8, rest, .8, true},
+		{"a plane farther by chance", .8, 3, 1.05, true},
+		{"a plane much farther", .8, 3, 1.4, false},
+		{"a channel farther", .8, rest, 1.05, false},
+		{"hardly nearer", .97, 3, 1.05, false},
+	} {
+		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.3))
+		g := b.gate
+		b.device = func(int) *emulate.Device { return g.device(g.claim, 1, nil) }
+		b.after = func(step int, y *tensor.Tensor) {
+			s, err := g.step(step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mode := operator.Mode{Precision: fp16.Float64}
+			o, err := g.e.Machine.Operator(&emulate.Device{Mode: mode}, s.X, s.Draws.Rewind())
+			if err != nil {
+				t.Fatal(err)
+			}
+			truth, hw := g.advance(s.X, o, emulate.Pattern{Mode: mode}, nil), y.H()*y.W()
+			for i, v := range truth.Data {
+				size := c.size
+				if i/hw%y.C() == 1 && (c.at == rest || c.at == step) {
+					size = c.plane
+				}
+				y.Data[i] = v + size*(y.Data[i]-v)
+			}
+		}
+		b.run()
+		if got, err := newStepGate(g.e.Evidence, g.e.Facts).nearer(); got != c.want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
 	}
 }
