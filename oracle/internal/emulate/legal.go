@@ -48,12 +48,13 @@ type Legal struct {
 	Member  uint64
 	Half    bool            // the device stores half numbers
 	Apart   bool            // and rounds convolutions before their bias is added
+	Whole   bool            // statistics are added up one number after another, however many
 	Modes   []operator.Mode // of single convolutions; nil if they are all the same
 }
 
 const (
 	Rounding   = 0.43 // rms of a rounding error, in half-ulps of the number's binade
-	longestSum = 1024 // statistics are added up in blocks no longer than this
+	longestSum = 1024 // statistics are added up in blocks no longer than this, but for Whole
 	worstKappa = 10   // (m^2+v)/v up to which a one-pass variance is legal
 )
 
@@ -172,7 +173,10 @@ func (l *Legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 			m, v = n.Mean.Data[first], n.Variance.Data[first]
 		} else {
 			m, v = measure.Moments(group)
-			count := float64(min(len(group), longestSum))
+			count := float64(len(group))
+			if !l.Whole {
+				count = min(count, longestSum)
+			}
 			kappa := min(1+float64(m*m)/(v+n.Eps), worstKappa)
 			count = max(count, float64(count*count)*coincident(group)) // equal terms round alike
 			dm = Rounding * l.U * math.Sqrt(count*float64(m*m)/3+v/2) * Deviate(l.Salt(i, -1), m)

@@ -50,3 +50,30 @@ func TestLegalOfEqualTerms(t *testing.T) {
 		t.Errorf("a spike among zeros: deviation %v, others %v: want it well beyond", spike, varied)
 	}
 }
+
+// TestLegalWhole: a variance of many numbers, added up one after another, is as the root of their number farther off than
+// one of blocks; of one block it is the same.
+func TestLegalWhole(t *testing.T) {
+	scale := func(side int, whole bool) float64 { // the deviation of what a norm multiplies by
+		x := tensor.New(fp16.Float64, 1, 1, side, side)
+		for i := range x.Data {
+			x.Data[i] = math.Sin(float64(i))
+		}
+		m := &Machine{Nodes: []operator.Node{{Op: operator.OpNorm, Norm: "instance", Groups: 1}}}
+		var sum float64
+		for k := range 400 {
+			l := &Legal{Machine: m, U: 0x1p-24, Lambda: 1, Member: uint64(k), Whole: whole}
+			y := tensor.Like(x)
+			y.Data[0] = 1e6 // beside which the mean is nothing
+			l.norm(0, &m.Nodes[0], y, x)
+			sum += float64((y.Data[0]/1e6 - 1) * (y.Data[0]/1e6 - 1))
+		}
+		return math.Sqrt(sum / 400)
+	}
+	for side, want := range map[int]float64{16: 1, 128: 4} { // 256 numbers, and 16 blocks
+		got := scale(side, true) / scale(side, false)
+		if math.Abs(got-want) > 0.3*want {
+			t.Errorf("%d numbers: %.3g times the deviation of blocks, want about %v", side*side, got, want)
+		}
+	}
+}

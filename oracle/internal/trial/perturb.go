@@ -12,7 +12,7 @@ import (
 // correct device: other sums, and, if the view rounds nothing, other roundings.
 func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error) {
 	rng := rand.NewPCG(seed, 0x9e3779b97f4a7c15)
-	l := &emulate.Legal{Machine: v.Machine, U: emulate.Accumulator(v.Device.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + seed}
+	l := &emulate.Legal{Machine: v.Machine, U: emulate.Accumulator(v.Device.Mode), Lambda: emulate.CoarseLambda, Whole: true, Member: 1<<30 + seed}
 	var stored []fp16.Format
 	if v.Device.Mode.Precision.Half() {
 		l.Half = v.Device.Store != nil
