@@ -344,7 +344,7 @@ class Device:
             p = np.float32(scale)
             k = f32(1 / (1 - np.float64(p)))
             return x * np.where(draws[0].reshape(draws[0].shape[:2] + (1, 1)) > 0, self.half(k) if is_half else k, np.float32(0))
-        n = d[0] if kind != "laplace" else d[0] * np.sign(draws[1])  # of what was drawn: in float16 1e-8 is 0
+        n = d[0] if kind != "laplace" else d[0] * np.sign(d[1])
         s = np.float32(scale)
         if self.k.constants and is_half:
             s = self.half(s)

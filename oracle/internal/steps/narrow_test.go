@@ -1,8 +1,11 @@
 package steps
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/rollout"
@@ -48,5 +51,41 @@ func TestNarrowScale(t *testing.T) {
 	}
 	if r.Contract != "bfloat16/autocast-cpu:1.13/state-float32/noise-counter" {
 		t.Errorf("contract %s, pattern %s", r.Contract, r.Pattern)
+	}
+}
+
+// TestSignOfRounded: Laplace noise of a pattern that rounds draws has the sign of the rounded normal number, as the engine
+// has it: none below half of the least number of float16.
+func TestSignOfRounded(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "float16", "cuda", "batch", convex(.4))
+	g := b.gate
+	unrounded := g.claim
+	unrounded.Points &^= emulate.AtDraw
+	block := noise.Block{Type: noise.Laplace, Scale: .125}
+	normals := []float64{1, -1, 1e-8, -1e-8, 4e-8, 0}
+	for _, c := range []struct {
+		p    emulate.Pattern
+		want []float64
+	}{{g.claim, []float64{.125, -.125, 0, 0, .125, 0}}, {unrounded, []float64{.125, -.125, .125, -.125, .125, 0}}} {
+		draws := &emulate.Draws{Kinds: []noise.Kind{noise.Exponential, noise.Normal}, Data: [][]float64{{1, 1, 1, 1, 1, 1}, normals}}
+		g.draws = draws
+		x := tensor.New(fp16.Float64, 1, 1, 2, 3)
+		y, err := g.noisy(0, &block, draws, x, c.p, fp16.Float16, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(y.Data, c.want) {
+			t.Errorf("%v: noise %v, want %v", c.p.Points, y.Data, c.want)
+		}
+	}
+	// The engine's.
+	z, zero := tensor.New(fp16.Float16, 1, 1, 2, 3), tensor.New(fp16.Float16, 1, 1, 2, 3)
+	draws := &emulate.Draws{Kinds: []noise.Kind{noise.Exponential, noise.Normal}, Data: [][]float64{{1, 1, 1, 1, 1, 1}, slices.Clone(normals)}}
+	if err := block.Apply(z, zero, noise.Time{}, draws.Rewind()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []float64{.125, -.125, 0, 0, .125, 0}; !slices.Equal(z.Data, want) {
+		t.Errorf("engine: noise %v, want %v", z.Data, want)
 	}
 }

@@ -155,7 +155,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 	draw.RoundSlice(w, w)
 	if b.Type == noise.Laplace {
 		for k, sign := range d.Data[1] {
-			switch {
+			switch sign = draw.Round(sign); { // a normal number below 3e-8 is 0 in float16, and has no sign
 			case sign < 0:
 				w[k] = -w[k]
 			case sign == 0:
