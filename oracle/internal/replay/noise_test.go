@@ -281,3 +281,22 @@ func TestFactorsNearSpecified(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 }
+
+// TestFactorSuspects: of the suspects of a step that whole factors explain, those of any factors are held to less.
+func TestFactorSuspects(t *testing.T) {
+	r := rig.NewRig(t, "float32", "dropout", 0.3)
+	e := &Gate{r.Exam(r.Run(nil), true)}
+	w, err := e.worstBatch(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := e.factorSuspects(w)
+	if len(l) < 2 {
+		t.Fatalf("suspects %+v: want those of named factors, and of any", l)
+	}
+	for _, s := range l {
+		if want := s.name == "noise.dropout-factors-wrong"; s.odd != want || !s.masks {
+			t.Errorf("%s: of any factors %v, of masks %v: want %v, true", s.name, s.odd, s.masks, want)
+		}
+	}
+}
