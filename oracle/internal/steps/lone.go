@@ -212,6 +212,26 @@ func (s spared) note() string {
 	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g", s.step, s.place, s.value, s.limit)
 }
 
+// farNote says how far off the number is that is farthest of a device without a fault, where that is beyond farthest;
+// "" where none is. Such a device has errors as large in most places, or none larger than the claim's.
+func (g *stepGate) farNote(all []*stepFigures) (string, error) {
+	f := slices.MaxFunc(all, func(a, b *stepFigures) int { return cmp.Compare(a.peak(), b.peak()) })
+	if f.peak() <= farthest {
+		return "", nil
+	}
+	m, err := g.measureStep(f.batch, f.step)
+	if err != nil {
+		return "", err
+	}
+	most, at := 0.0, 0
+	for i, got := range m.Got {
+		if z := math.Abs(got-m.truth[i]) / m.s[i]; z > most {
+			most, at = z, i
+		}
+	}
+	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off, the most of all; in most planes errors are %.3g times what is expected, or less", f.step, f.cuts.Place(measure.InPeak, at, f.lo), most, usual(all)), nil
+}
+
 // limitsOfOne returns how far off each number of a step may be. Few devices say it well enough of
 // errors that are half of that at most: their mean square is four times too large once in 2000 times.
 func (g *stepGate) limitsOfOne(m *measured, errors []float64, level float64) ([]float64, error) {

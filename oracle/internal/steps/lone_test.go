@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -54,10 +55,31 @@ func TestLone(t *testing.T) {
 			}
 		}
 	}
-	b := newStepBench(t, "float32", "", "group", convex(.4))
-	b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, emulate.CoarseLambda) }
-	if r := b.check(); len(r.Findings) > 0 {
-		t.Errorf("sums that are %v times as inexact: %s", emulate.CoarseLambda, r.Findings[0].Text)
+}
+
+// TestFar: a device whose errors are all large is right, and the report says how far off its farthest number is; of one
+// whose numbers are all near, it says nothing.
+func TestFar(t *testing.T) {
+	t.Parallel()
+	const said = "expected deviations off, the most of all; in most planes errors are"
+	for _, lambda := range []float64{1, emulate.CoarseLambda} {
+		b := newStepBench(t, "float32", "", "group", convex(.4))
+		b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, lambda) }
+		r := b.check()
+		if len(r.Findings) > 0 {
+			t.Errorf("sums that are %v times as inexact: %s", lambda, r.Findings[0].Text)
+		}
+		peak := 0.0
+		for _, s := range r.Steps {
+			peak = max(peak, float64(s.Peak))
+		}
+		notes := strings.Join(r.Notes, "; ")
+		if got := strings.Contains(notes, said); got != (peak > farthest) || got != (lambda > 1) {
+			t.Errorf("sums that are %v times as inexact: the farthest number is %.3g deviations off; notes %q", lambda, peak, notes)
+		}
+		if far := fmt.Sprintf(" a number is %.3g expected", peak); lambda > 1 && !strings.Contains(notes, far) {
+			t.Errorf("want%q in %q", far, notes)
+		}
 	}
 }
 

@@ -19,6 +19,14 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	g.rows(all, bad)
 	if g.spared.value > 0 {
 		r.Notes = append(r.Notes, g.spared.note())
+	} else if bad == nil {
+		note, err := g.farNote(all)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			r.Notes = append(r.Notes, note)
+		}
 	}
 	if note := g.h0.alikeNote(all); note != "" && bad == nil {
 		r.Notes = append(r.Notes, note)
