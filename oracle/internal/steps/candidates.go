@@ -167,12 +167,31 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 		l = append(l, q)
 	}
 	other = p
-	for i := range nodes[:min(len(nodes), emulate.MostTraced)] { // convolutions that nothing is fused with
+	other.Odd ^= g.added()
+	return append(l, other)
+}
+
+// added are the convolutions that a sum follows: nothing is fused with them.
+func (g *stepGate) added() (odd uint64) {
+	nodes := g.e.Machine.Nodes
+	for i := range nodes[:min(len(nodes), emulate.MostTraced)] {
 		for _, j := range nodes[i].In {
 			if nodes[i].Op == operator.OpAdd && j != operator.Input && nodes[j].Op == operator.OpConv && emulate.PointOf(nodes, j) == emulate.AtConv {
-				other.Odd ^= 1 << j
+				odd |= 1 << j
 			}
 		}
 	}
-	return append(l, other)
+	return odd
+}
+
+// alone are the patterns of compilers that fuse convolutions with what follows them, but for those that a sum follows.
+func (g *stepGate) alone() (l []emulate.Pattern) {
+	p := g.claim
+	p.Points, p.Odd = p.Points&^emulate.AtConv, g.added()
+	if p.Odd == 0 {
+		return nil
+	}
+	constants := p
+	constants.Constants = true
+	return []emulate.Pattern{p, constants}
 }

@@ -159,7 +159,7 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 				}
 			}
 		}
-		for _, p := range append(unrounded(g.claim, g.folds()), g.chained()...) {
+		for _, p := range slices.Concat(unrounded(g.claim, g.folds()), g.chained(), g.alone()) {
 			if _, err := try(p); err != nil {
 				return nothing, nothing, err
 			}

@@ -3,6 +3,7 @@ package steps
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/operator"
@@ -143,5 +144,31 @@ func TestStepsClearer(t *testing.T) {
 	near := of(func(i int) float64 { return 0.8 * math.Cos(float64(i)) })
 	if !half.clearer(claimed) || near.clearer(claimed) {
 		t.Errorf("half the same: %v, all nearer: %v: want true and false", half.clearer(claimed), near.clearer(claimed))
+	}
+}
+
+// TestAlone: a compiler that stores only the convolutions that a sum follows, and has constants in the half type, is asked
+// for as a whole: with fewer of these, a deep operator's states are no nearer.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	b := newDeepStepBench(t, "float16", "cuda", "batch", 4, convex(.7))
+	g := b.gate
+	p := g.claim
+	for i, n := range g.e.Machine.Nodes {
+		if strings.HasSuffix(n.Name, "projection") {
+			p.Odd |= 1 << i
+		}
+	}
+	p.Points &^= emulate.AtConv
+	p.Constants = true
+	b.device = func(int) *emulate.Device { return b.correct(p, emulate.CoarseLambda) }
+	b.run()
+	m := b.measured(1)
+	best, _, err := g.search(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best.Pattern != p {
+		t.Errorf("found %v, odd %x, constants %v: want %v, %x", best.Points, best.Odd, best.Constants, p.Points, p.Odd)
 	}
 }
