@@ -3,30 +3,21 @@ package steps
 import (
 	"slices"
 
-	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/tensor"
 )
 
 // A memo keeps what the claim makes of steps that are looked at more than once.
 type memo struct {
-	steps   []int
-	room    int // numbers that may still be kept
-	of      map[place]claimed
-	members map[memberOf]*tensor.Tensor // of the ensemble of the first step, which a fine claim's scale takes
+	steps []int
+	room  int // numbers that may still be kept
+	of    map[place]claimed
 }
 
 // place is a step of some realizations.
 type place struct{ step, lo, n int }
 
 func placeOf(b *evidence.BatchStep) place { return place{b.Step, b.Lo, b.X.N()} }
-
-// memberOf is a member of an ensemble there.
-type memberOf struct {
-	place
-	k int
-	p emulate.Pattern
-}
 
 // claimed is what the claim makes of a step. Nobody may change it.
 type claimed struct {
@@ -39,7 +30,7 @@ type claimed struct {
 const mostKept = 1 << 22
 
 func newMemo(steps []int) memo {
-	return memo{steps, mostKept, map[place]claimed{}, map[memberOf]*tensor.Tensor{}}
+	return memo{steps, mostKept, map[place]claimed{}}
 }
 
 // claimed begins a step and returns what the claim makes of it. The first of its arithmetic takes the draws.

@@ -10,19 +10,20 @@ import (
 
 // The ensemble of correct devices.
 const (
-	members       = 3
-	manyMembers   = 48      // of the ensemble that a verdict rests on,
-	nearLimit     = 10      // where a step is up to so many times beyond the limits of few
-	fullElements  = 1 << 13 // numbers of a step that an ensemble needs
-	wideSlack     = 8       // and the limit for a device whose float32 errors are all that it has
-	squareOfSlack = wideSlack * wideSlack
+	members      = 3
+	manyMembers  = 48      // of the ensemble that a verdict rests on,
+	nearLimit    = 10      // where a step is up to so many times beyond the limits of few
+	fullElements = 1 << 13 // numbers of a step that an ensemble needs
+	// slack is by how much an operator's errors may be larger than expected where they are all that a device has.
+	// The roundings of the policy, which every device makes, are what they are (see stepGate.sum).
+	slack = 8
 )
 
 // newSpreads returns room for what correct devices of a pattern show.
 func (g *stepGate) newSpreads(p emulate.Pattern) *spreads {
-	h := &spreads{factor: squareOfSlack, channels: g.e.States.C, alike: 1, of: float64(g.e.States.H * g.e.States.W)}
-	if p.Discrete() {
-		h.factor, h.reach = 1, g.reach()
+	h := &spreads{fine: !p.Discrete(), channels: g.e.States.C, alike: 1, of: float64(g.e.States.H * g.e.States.W)}
+	if !h.fine {
+		h.reach = g.reach()
 	}
 	return h
 }
@@ -52,9 +53,9 @@ func (g *stepGate) reach() int {
 // ensemble returns the residuals of correct devices of a pattern in one step, from one of them up to another,
 // in units of the step's scale.
 func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*measure.Cuts, error) {
-	lambda := 1.0
-	if p.Discrete() {
-		lambda = emulate.CoarseLambda
+	lambda, of := float64(emulate.CoarseLambda), 1.0
+	if !p.Discrete() {
+		lambda, of = 1, slack
 	}
 	p.Twice = p.Half() // products of a device are float32 numbers; one that fuses them differs by few
 	ref, err := g.reference(m.BatchStep, p)
@@ -63,7 +64,7 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 	}
 	var out []*measure.Cuts
 	for k := from; k < to; k++ {
-		y, err := g.member(m.BatchStep, p, k, lambda)
+		y, err := g.member(m.BatchStep, p, k, lambda, of)
 		if err != nil {
 			return nil, err
 		}
@@ -72,13 +73,9 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 	return out, nil
 }
 
-// member returns what member k of an ensemble makes of a step.
-func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda float64) (y *tensor.Tensor, err error) {
-	at := memberOf{placeOf(b), k, p}
-	if y := g.memo.members[at]; y != nil { // a fine claim's, whose devices lean nowhere
-		return y, nil
-	}
-	l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}
+// member returns what member k of an ensemble makes of a step, whose operator's errors are so many times as large as expected.
+func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64) (y *tensor.Tensor, err error) {
+	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}
 	return g.e.Machine.Step(g.device(p, b.Step, l), b.X, b.Draws.Rewind())
 }
 
@@ -138,12 +135,11 @@ func (g *stepGate) calibrate(b *evidence.BatchStep) error {
 	}
 	add(ours, emu.Data)
 	for k := range members {
-		y, err := g.member(b, g.claim, k, 1)
+		y, err := g.member(b, g.claim, k, 1, 1)
 		if err != nil {
 			return err
 		}
 		add(theirs, y.Data)
-		g.memo.members[memberOf{placeOf(b), k, g.claim}] = y
 	}
 	g.inner = make([]float64, b.X.C())
 	for c := range g.inner {

@@ -136,7 +136,7 @@ func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 	q, g = q/steps, g/steps
 	m := h.squares[measure.InAll].upper()
 	v := h.stepVariance()
-	limit := h.factor * chernoff(m, 1.5*v/steps+float64(m*m)*1e-3)
+	limit := chernoff(m, 1.5*v/steps+float64(m*m)*1e-3)
 	limit = max(limit, 2*few/steps)
 	if q > limit {
 		start := onset(all, (q+h.squares[measure.InAll].mean())/2, func(c *measure.Tally) float64 { return c.Mean(0) })

@@ -42,7 +42,7 @@ type spreads struct {
 	alike    float64 // pixels with the same surroundings as one, on average (see lookAlikes)
 	of       float64 // independent numbers of a plane that the scale is taken from
 	reach    int     // pixels by which a change in the first layer can spread
-	factor   float64 // by which a correct device's mean square may exceed the ensemble's
+	fine     bool    // errors are against exact arithmetic: no rounding of the claim's falls otherwise
 	strict   strict
 	own      []*measure.Cuts // of many members, of the step that is judged; nil where their slices are not looked at one by one
 }
@@ -102,11 +102,11 @@ func (h *spreads) limit(k measure.SliceKind, count float64) float64 {
 	few := h.few(k, count)
 	switch {
 	case k >= measure.InWindow:
-		return max(h.factor*(m+math.Sqrt(v)*(-logChance)*math.Sqrt(6)/math.Pi), few)
+		return max(m+math.Sqrt(v)*(-logChance)*math.Sqrt(6)/math.Pi, few)
 	case k == measure.InAll:
 		v = 1.5*h.stepVariance() + float64(m*m)*1e-3
 	}
-	return max(h.factor*min(chernoff(m, v), beyond*s.most), few)
+	return max(min(chernoff(m, v), beyond*s.most), few)
 }
 
 // at returns the limits for a step from states of which so many pixels are alike, and whose
@@ -120,8 +120,17 @@ func (h *spreads) at(alike, of float64) *spreads {
 // few is what a few roundings that fall otherwise make of the mean of r^2,
 // whatever the ensemble showed. Pixels that are alike round alike: what is few of
 // them is many, up to all, and then the mean is one of as many independent squares as
-// there are pixels that differ.
+// there are pixels that differ. Errors against exact arithmetic are none but the device's own: no
+// larger, over few numbers, than those of all.
 func (h *spreads) few(k measure.SliceKind, count float64) float64 {
+	f := h.fewOf(k, count)
+	if h.fine {
+		f *= min(1, h.squares[measure.InAll].upper())
+	}
+	return f
+}
+
+func (h *spreads) fewOf(k measure.SliceKind, count float64) float64 {
 	const most = 100 // a difference of two errors, each of up to 7 deviations
 	switch k {
 	case measure.InWindow:

@@ -87,7 +87,7 @@ func TestStepsOwnSlice(t *testing.T) {
 		}
 		return measure.Cut(1, 3, side, side, d, g, e)
 	}
-	few, many := &spreads{factor: 1, channels: 3, alike: 1, of: side * side}, &spreads{factor: 1, channels: 3, alike: 1, of: side * side}
+	few, many := &spreads{channels: 3, alike: 1, of: side * side}, &spreads{channels: 3, alike: 1, of: side * side}
 	for range 3 {
 		few.add(device(func([]float64) {}))
 	}

@@ -88,7 +88,7 @@ func (g *stepGate) nearerStep(m *measured, sums, claims []float64) (bool, error)
 	ours, theirs, room := errors(m.Got), []*measure.Cuts{errors(claimed.Data)}, 1.0
 	if ours.Of[measure.InAll].Mean(0) < clearlyNearer*theirs[0].Of[measure.InAll].Mean(0) {
 		for k := range askedOfClaim {
-			y, err := g.member(m.BatchStep, g.claim, k, emulate.CoarseLambda)
+			y, err := g.member(m.BatchStep, g.claim, k, emulate.CoarseLambda, 1)
 			if err != nil {
 				return false, err
 			}

@@ -235,6 +235,9 @@ func (g *stepGate) sum(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Legal)
 	salt := uint64(0)
 	if l != nil {
 		salt = l.Salt(-1, -4)
+		if l.U > g.u && c.Policy != rollout.Autoregressive {
+			return g.worstSum(x, o, a, b, l)
+		}
 	}
 	for k, v := range o.Data {
 		if c.Policy == rollout.Autoregressive {

@@ -522,7 +522,7 @@ func TestJudge(t *testing.T) {
 		}
 		return d
 	}
-	limits := &spreads{factor: 1, of: 400, alike: 1, channels: c}
+	limits := &spreads{of: 400, alike: 1, channels: c}
 	for range 9 {
 		g, e := field(1), field(1)
 		limits.add(measure.Cut(n, c, h, w, difference(g, e), g, e))
