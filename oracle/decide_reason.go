@@ -47,9 +47,7 @@ func (r ruling) whyFailed() []string {
 	if r.FirstLayer != "" {
 		what += ", in " + r.FirstLayer
 	}
-	if r.Slice != "" {
-		what += ", " + r.Slice
-	}
+	what += report.Within(r.Slice, r.FirstRealization)
 	return []string{what + ".", sentence(f.Said()), r.size(), r.extent(), r.usually(f), r.next()}
 }
 

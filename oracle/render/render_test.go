@@ -219,3 +219,13 @@ func TestHTML(t *testing.T) {
 		t.Errorf("a pass:\n%s", text)
 	}
 }
+
+// TestWithin: a fault of all of a realization is in that realization, said once.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for slice, want := range map[string]string{"realization 1": "FAIL-LOGIC at step 5, realization 1 (conformity)", "row 3": "FAIL-LOGIC at step 5, realization 1, row 3 (conformity)", "realization 11": "FAIL-LOGIC at step 5, realization 1, realization 11 (conformity)"} {
+		if got := Line(report.Finding{Verdict: report.FailLogic, Gate: "conformity", Step: 5, Realization: 1, Slice: slice}); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: want %q", got, want)
+		}
+	}
+}

@@ -80,9 +80,7 @@ func (r drawing) where() string {
 	if r.FirstLayer != "" {
 		s += ", layer " + r.FirstLayer
 	}
-	if r.Slice != "" {
-		s += ", " + r.Slice
-	}
+	s += report.Within(r.Slice, r.FirstRealization)
 	if r.Diagnosis != "" {
 		s += ": " + r.Diagnosis
 	}
@@ -119,9 +117,7 @@ func Line(f report.Finding) string {
 	if f.Layer != "" {
 		s += ", " + f.Layer
 	}
-	if f.Slice != "" {
-		s += ", " + f.Slice
-	}
+	s += report.Within(f.Slice, f.Realization)
 	s += " (" + f.Gate
 	if f.Excess > 1 && finite(float64(f.Excess)) {
 		s += fmt.Sprintf(", %s times its limit", report.Three(float64(f.Excess)))

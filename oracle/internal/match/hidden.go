@@ -177,10 +177,11 @@ func (f *filter) named(t *Tried) bool {
 
 // shrunk reports whether a fault explains most of a residual that roundings have
 // made less of: those behind it fall otherwise, here and there, in the device and
-// in the step with the fault, which takes from the amplitude and adds to what is left.
+// in the step with the fault, which takes from the amplitude and adds to what is left. So do, in
+// exact arithmetic, operands that the device has other last bits of.
 func (f *filter) shrunk(t *Tried) bool {
 	m := &t.Match
-	return t.v == f.near && !t.H.Family && m.Gain > 0.5 && m.T > measure.LeastT && m.C > 0.7 && m.C < 1
+	return (t.v == f.near || f.near == nil && t.H.Rounding) && !t.H.Family && m.Gain > 0.5 && m.T > measure.LeastT && m.C > 0.7 && m.C < 1
 }
 
 // steady reports whether parts of the data agree with the amplitude: three

@@ -35,6 +35,13 @@ func TestShrunk(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c.m, got, c.want)
 		}
 	}
+	f.near = nil // of a claim whose roundings are too fine to be followed
+	for _, rounding := range []bool{false, true} {
+		h := &trial.Fault{Row: &table.Row{Rounding: rounding}}
+		if got := f.shrunk(&Tried{H: h, v: exact, Match: measure.Match{C: 0.8, Gain: 0.6, T: 15}}); got != rounding {
+			t.Errorf("in exact arithmetic, a fault of rounding %v: %v", rounding, got)
+		}
+	}
 }
 
 // TestMimicked: where some correct device has what a fault would do, it is no fault's
