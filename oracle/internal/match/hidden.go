@@ -86,6 +86,11 @@ func (f *filter) ask(h *trial.Fault) error {
 		}
 		p, s := f.e.Pool.At(h, v == f.near), f.right(t)
 		p.information += 1 / float64(s*s)
+		if at, err := f.atOne(t); at != nil || err != nil {
+			p.found = p.found || at != nil
+			f.keep(cmp.Or(at, t))
+			return err
+		}
 		if refuted {
 			f.e.Pool.refute(h)
 			f.keep(t)
@@ -117,6 +122,37 @@ func (f *filter) ask(h *trial.Fault) error {
 		f.keep(t)
 	}
 	return nil
+}
+
+// atOne returns a fault that a fine claim's device has at one node alone, which explains most of the residual, nil if
+// there is none: that of all nodes together shows in it, but not by its own amplitude.
+func (f *filter) atOne(t *Tried) (*Tried, error) {
+	if m := &t.Match; f.named(t) || f.near != nil || t.H.Family || math.Abs(m.T) < measure.LeastT {
+		return nil, nil
+	}
+	var best *Tried
+	for _, s := range f.scopes(t.H, true) {
+		at, err := f.try(t.H, s, t.v, math.Inf(1))
+		if at == nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if at.Match.Gain < 0.5 || best != nil && at.Match.Gain < best.Match.Gain {
+			continue
+		}
+		if err := f.scatter(at); err != nil {
+			return nil, err
+		}
+		if at.fits, err = f.hidden(at, &pooled{}); err != nil {
+			return nil, err
+		}
+		if at.fits {
+			best = at
+		}
+	}
+	return best, nil
 }
 
 // asksForPower reports whether nothing but whether a fault would show is asked of it: what rounds

@@ -303,3 +303,38 @@ func TestSlowOnes(t *testing.T) {
 		}
 	}
 }
+
+// TestAtOne: a small fault of one norm of several, in a step that the limits of float32 let pass, is named with its layer;
+// and a correct device has none.
+func TestAtOne(t *testing.T) {
+	for _, wrong := range []int{-1, 0, 1} {
+		b := newBench(t, "float32", 0.3)
+		d, name := b.device, ""
+		if wrong >= 0 {
+			i := b.nodeOf(operator.OpNorm, wrong)
+			name = b.Machine.Nodes[i].Name
+			d.Replace = func(k int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+				if k != i {
+					return nil, nil
+				}
+				y := in[0].Clone()
+				for p := range y.N() * y.C() {
+					plane := y.Plane(p/y.C(), p%y.C())
+					m, v := measure.Moments(plane)
+					for j, x := range plane {
+						plane[j] = (x - m) / (math.Sqrt(v) + b.Machine.Nodes[i].Eps)
+					}
+				}
+				return y, nil
+			}
+		}
+		s := b.full(t, b.run(t, d, b.draws, 3))
+		s.Limit = max(s.Limit, 1.1*s.Distance())
+		if err := b.Filters(s); err != nil {
+			t.Fatal(err)
+		}
+		if wrong < 0 != (len(b.Found) == 0) || wrong >= 0 && (b.Found[0].Layer != name || b.Found[0].Diagnosis != "eps outside the square root") {
+			t.Errorf("eps outside the root of norm %d: %+v, %+v", wrong, b.Found, b.Report.Filters)
+		}
+	}
+}
