@@ -84,7 +84,7 @@ var inward = map[string][]string{
 
 	// the rooms of the oracle, from the ground up
 	"oracle/internal/measure":   {"internal/elem", "rollout", "tensor"},
-	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "rollout", "tensor"},
+	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "rollout", "tensor"},
 	"oracle/internal/evidence":  {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure", "rollout", "safetensors", "tensor"},
 	"oracle/internal/table":     {"oracle/internal/evidence", "oracle/report"},
 	"oracle/internal/facts":     {"act", "operator", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout"},
@@ -92,8 +92,8 @@ var inward = map[string][]string{
 	"oracle/internal/fault":     {"act", "conv", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/trial", "oracle/report", "rollout", "tensor"},
 	"oracle/internal/match":     {"diff", "fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/trial", "oracle/report", "tensor", "internal/sorting"},
 	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "tensor"},
-	"oracle/internal/layers":    {"act", "conv", "diff", "fp16", "graph", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor", "tensorcore"},
-	"oracle/internal/steps":     {"act", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "tensor", "internal/sorting"},
+	"oracle/internal/layers":    {"act", "conv", "diff", "fp16", "graph", "internal/elem", "internal/rows", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor", "tensorcore"},
+	"oracle/internal/steps":     {"act", "diff", "fp16", "internal/elem", "internal/rows", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "tensor", "internal/sorting"},
 	"oracle/internal/noisestat": {"act", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "tensor"},
 	"oracle/internal/replay":    {"diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/noisestat", "oracle/report", "rollout", "tensor", "internal/sorting"},
 	"oracle/internal/probe":     {"diff", "fp16", "internal/disk", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},

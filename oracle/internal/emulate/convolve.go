@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -107,7 +108,7 @@ func operand(mode operator.Mode, y, x *tensor.Tensor, f fp16.Format) {
 		}
 		return
 	}
-	pieces(len(x.Data), func(lo, hi int) { f.RoundSlice(y.Data[lo:hi], x.Data[lo:hi]) })
+	pieces(len(x.Data), func(lo, hi int) { rows.RoundSlice(f, y.Data[lo:hi], x.Data[lo:hi]) })
 }
 
 // wide returns x as a tensor of Float64 that shares its numbers.

@@ -20,6 +20,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/operator"
@@ -281,7 +282,7 @@ func (d *Device) round(i int, y []float64, f fp16.Format) {
 		d.Round(i, y, f)
 		return
 	}
-	pieces(len(y), func(lo, hi int) { f.RoundSlice(y[lo:hi], y[lo:hi]) })
+	pieces(len(y), func(lo, hi int) { rows.RoundSlice(f, y[lo:hi], y[lo:hi]) })
 }
 
 // pieces spreads n numbers over the processors.

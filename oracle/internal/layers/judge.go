@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
@@ -55,9 +56,9 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 	loose, bias, biased := flipSlack(a.wide), 0.0, 0.0
 	maxE, wrong, hit, all := 0.0, 0.0, 0.0, 0.0 // hit: squares of the elements that are wrong
 	rounded, least, most := make([]float64, n), make([]float64, n), make([]float64, n)
-	store.RoundSlice(rounded, a.mid)
-	store.RoundSlice(least, a.lo)
-	store.RoundSlice(most, a.hi)
+	rows.RoundSlice(store, rounded, a.mid)
+	rows.RoundSlice(store, least, a.lo)
+	rows.RoundSlice(store, most, a.hi)
 	for k, y := range got.Data {
 		mid, r, lo, hi := a.mid[k], rounded[k], least[k], most[k]
 		if mid != mid || math.IsInf(mid, 0) || lo != lo || hi != hi {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -152,7 +153,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 			w[k] = v + float64(l.U*v)*1.2*emulate.Deviate(salt, v)
 		}
 	}
-	draw.RoundSlice(w, w)
+	rows.RoundSlice(draw, w, w)
 	if b.Type == noise.Laplace {
 		for k, sign := range d.Data[1] {
 			switch sign = draw.Round(sign); { // a normal number below 3e-8 is 0 in float16, and has no sign
@@ -170,7 +171,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		fp16.Float32.RoundSlice(w, w)
 	}
 	if !p.Once {
-		product.RoundSlice(w, w)
+		rows.RoundSlice(product, w, w)
 	}
 	switch {
 	case b.Type != noise.Multiplicative:
@@ -181,7 +182,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		for k, v := range x.Data {
 			w[k] = float64(v * w[k])
 		}
-		product.RoundSlice(w, w)
+		rows.RoundSlice(product, w, w)
 		for k, v := range x.Data {
 			y.Data[k] = v + w[k]
 		}
@@ -189,7 +190,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		for k, v := range w {
 			w[k] = 1 + v
 		}
-		product.RoundSlice(w, w)
+		rows.RoundSlice(product, w, w)
 		for k, v := range x.Data {
 			y.Data[k] = float64(v * w[k])
 		}
@@ -293,6 +294,6 @@ func (g *stepGate) post(x, y *tensor.Tensor, p emulate.Pattern, l *emulate.Legal
 			y.Data[k] = v + float64(2*emulate.Rounding*l.U*v)*emulate.Deviate(salt+2, v)
 		}
 	}
-	state.RoundSlice(y.Data, y.Data)
+	rows.RoundSlice(state, y.Data, y.Data)
 	return y
 }
