@@ -172,18 +172,16 @@ func (m *Machine) Step(d *Device, x *tensor.Tensor, draws noise.Draws) (*tensor.
 }
 
 // Advance returns the states that follow from x and the operator's output.
-// Where both are stored in formats, the policy computes in them.
+// Where both are stored in formats, the policy computes in them. Its constants are those of the
+// mode, float32 numbers, in exact arithmetic too.
 func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 	if d.Update != nil {
 		return d.Update(x, out)
 	}
-	mode := d.Mode
-	if d.State == fp16.Float64 {
-		mode = operator.Mode{Precision: fp16.Float64}
-	} else if d.Store != nil && d.Round == nil {
+	if d.State != fp16.Float64 && d.Store != nil && d.Round == nil {
 		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.Shape...)
 	}
-	return m.Config.Advance(x, out, d.State, mode)
+	return m.Config.Advance(x, out, d.State, d.Mode)
 }
 
 // Operator returns the operator's output for x.

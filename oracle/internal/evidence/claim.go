@@ -39,13 +39,10 @@ func OnFormat(f fp16.Format, v []float64) bool {
 func (e *Evidence) Raw(d *emulate.Device, x, out *tensor.Tensor) *tensor.Tensor {
 	c := e.Case.Rollout
 	c.Normalization, c.Clamp = "", nil
-	mode := d.Mode
 	if d.Store == nil {
-		mode.Precision, mode.Autocast, mode.TF32 = fp16.Float64, 0, 0
-		y := c.Advance(x, out, fp16.Float64, mode)
-		return y
+		return c.Advance(x, out, fp16.Float64, d.Mode)
 	}
-	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.Shape...), d.State, mode)
+	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.Shape...), d.State, d.Mode)
 }
 
 // OutputShare returns the weight with which the operator's output enters a

@@ -129,11 +129,15 @@ func (b *bench) full(t *testing.T, got []float64) *Step {
 		ulp := near.State.Ulp(s.Truth[i])
 		s.S[i] = math.Sqrt((v+mean)/2 + ulp*ulp/12)
 	}
+	ref := s.Emulated
+	if near.Mode.Precision == fp16.Float32 { // whose devices are held against exact arithmetic
+		ref = s.Truth
+	}
 	for seed := range uint64(4) {
 		other := b.run(t, *near, b.draws, 100+seed)
 		r := make([]float64, len(other))
 		for i, u := range other {
-			r[i] = (u - s.Emulated[i]) / s.S[i]
+			r[i] = (u - ref[i]) / s.S[i]
 		}
 		s.Limit = max(s.Limit, 2*measure.RMS(r))
 	}
@@ -418,7 +422,7 @@ func strange(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
 // policy hides the operator.
 func TestFiltersOfCorrectDevices(t *testing.T) {
 	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
-		for _, alpha := range []float64{0.3, 0.99999} {
+		for _, alpha := range []float64{0.3, 0.9999} {
 			b := newBench(t, precision, alpha)
 			for seed := range uint64(3) {
 				if err := b.Filters(b.full(t, b.run(t, b.device, b.draws, seed))); err != nil {

@@ -40,7 +40,9 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 			}
 			f := m.figures()
 			if f.peak() > farthest {
-				f.shares = g.shares(m)
+				if f.shares, err = g.shares(m); err != nil {
+					return nil, nil, err
+				}
 			}
 			all = append(all, f)
 			g.e.Progress("steps", len(all), total)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -82,9 +83,9 @@ type doubt struct {
 // shares returns, for each realization of a step, how much of its limit a number beyond
 // farthest has at most by the claim's own arithmetic; nil if that says nothing: one device
 // shows what a tile has, and not what a number has.
-func (g *stepGate) shares(m *measured) []float64 {
+func (g *stepGate) shares(m *measured) ([]float64, error) {
 	if g.use != g.claim || g.claim.Discrete() || !g.inTiles() {
-		return nil
+		return nil, nil
 	}
 	w, h := m.X.W(), m.X.H()
 	errors, squares := g.against(m, m.Got, m.truth), g.against(m, m.emu, m.truth)
@@ -95,7 +96,10 @@ func (g *stepGate) shares(m *measured) []float64 {
 		}
 	}
 	blur(squares, w, h)
-	own := g.roundings(m)
+	own, err := g.roundings(m)
+	if err != nil {
+		return nil, err
+	}
 	all, per := make([]float64, m.X.N()), len(errors)/m.X.N()
 	for k := range all {
 		lo, hi := k*per, (k+1)*per
@@ -109,7 +113,7 @@ func (g *stepGate) shares(m *measured) []float64 {
 			}
 		}
 	}
-	return all
+	return all, nil
 }
 
 // lone returns the number of a step that is farthest beyond what the error of that
@@ -241,7 +245,11 @@ func (g *stepGate) limitsOfOne(m *measured, errors []float64, level float64) ([]
 	if tiles {
 		few, many = tilesAsked, tilesAsked
 	}
-	sums, own := make([]float64, len(m.Got)), g.roundings(m)
+	sums := make([]float64, len(m.Got))
+	own, err := g.roundings(m)
+	if err != nil {
+		return nil, err
+	}
 	for from, to := 0, few; ; from, to = to, many {
 		if err := g.squares(m, sums, from, to); err != nil {
 			return nil, err
@@ -284,30 +292,47 @@ func limitsOf(squares, own []float64, places func(i int) float64, level float64)
 	return limits
 }
 
-// roundings returns the most that the last roundings of a step make of each number, in deviations: those
-// of a float32 sum y = a x + b o and its terms, each half a unit in the last place. Deviations
-// have those of half types in them, and normalized states have others.
-func (g *stepGate) roundings(m *measured) []float64 {
-	own := make([]float64, len(m.Got))
-	c := g.e.Case.Rollout
-	if c.Normalization != rollout.NoNormalization || g.kept() != fp16.Float64 {
-		return own
+// roundings returns the most that the last roundings of a step make of each number, in deviations: those of a float32 sum
+// y = a x + b o, however it is formed, each half a unit in the last place; and, where states are normalized, those of that,
+// as far as they are not of all numbers alike. Deviations have those of half types in them.
+func (g *stepGate) roundings(m *measured) ([]float64, error) {
+	own, c := make([]float64, len(m.Got)), g.e.Case.Rollout
+	if g.kept() != fp16.Float64 {
+		return own, nil
 	}
-	a := 0.0
-	switch c.Policy {
-	case rollout.Residual:
-		a = 1
-	case rollout.Convex, "":
-		a = c.Alpha
+	claimed, err := g.claimed(m.BatchStep)
+	if err != nil {
+		return nil, err
 	}
-	for i, y := range m.truth {
-		ax := float64(a * m.X.Data[i])
-		own[i] = 0x1p-24 * (math.Abs(y) + math.Abs(ax) + math.Abs(y-ax)) / m.s[i]
-		if !measure.Finite(own[i]) { // nor is the number's error
-			own[i] = 0
+	before := claimed.o.Data
+	if c.Policy != rollout.Autoregressive {
+		own, before = emulate.BlendBound(m.X, claimed.o, c, g.claim.Mode)
+	}
+	normalized := c.Normalization != rollout.NoNormalization
+	for lo, per := 0, g.joint(m); lo < len(own); lo += per {
+		stretch := 1.0
+		if normalized {
+			stretch = measure.Ratio(diff.Std(m.truth[lo:lo+per]), diff.Std(before[lo:lo+per]))
+		}
+		for i := lo; i < lo+per; i++ {
+			own[i] *= stretch
+			if normalized { // a difference, its quotient, and what is divided by
+				own[i] += 3 * g.u * math.Abs(m.truth[i])
+			}
+			if own[i] /= m.s[i]; !measure.Finite(own[i]) { // nor is the number's error
+				own[i] = 0
+			}
 		}
 	}
-	return own
+	return own, nil
+}
+
+// joint returns how many numbers of a step a normalization takes together.
+func (g *stepGate) joint(m *measured) int {
+	if g.joined() {
+		return len(m.Got)
+	}
+	return len(m.Got) / m.X.N()
 }
 
 // squares adds the squared errors of each number of devices from one on to another.

@@ -27,6 +27,7 @@ func TestPolicyRoundings(t *testing.T) {
 		"1 - a from a":          func(x, o float64) float64 { return f32(f32(a*x) + f32(f32(1-a)*o)) },
 		"a from 1 - a":          func(x, o float64) float64 { return f32(f32(f32(1-b)*x) + f32(b*o)) },
 		"a difference of two":   func(x, o float64) float64 { return f32(o + f32(a*f32(x-o))) },
+		"a difference, b":       func(x, o float64) float64 { return f32(x + f32(b*f32(o-x))) },
 		"torch.lerp":            func(x, o float64) float64 { return f32(x + f32(b*f32(o-x))) },
 		"double precision":      func(x, o float64) float64 { return f32(alpha*x + (1-alpha)*o) },
 		"products cut":          func(x, o float64) float64 { return cut(cut(a*x) + cut(b*o)) },
