@@ -3,6 +3,7 @@ package match
 import (
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -335,6 +336,51 @@ func TestAtOne(t *testing.T) {
 		}
 		if wrong < 0 != (len(b.Found) == 0) || wrong >= 0 && (b.Found[0].Layer != name || b.Found[0].Diagnosis != "eps outside the square root") {
 			t.Errorf("eps outside the root of norm %d: %+v, %+v", wrong, b.Found, b.Report.Filters)
+		}
+	}
+}
+
+// TestMayBeAsWell: what a right device may do in place of a fault is taken for it, unless the residual tells the two apart.
+func TestMayBeAsWell(t *testing.T) {
+	b := newBench(t, "float16", 0.5)
+	for _, c := range []struct {
+		other float64 // how much of the fault right devices do not do
+		has   bool    // the device has the fault
+		want  bool
+	}{{.004, false, true}, {.004, true, true}, {.4, true, false}, {.4, false, true}} {
+		s := b.full(t, b.run(t, b.device, b.draws, 1))
+		r := rand.New(rand.NewPCG(4, 2))
+		shared, own := make([]float64, len(s.Got)), make([]float64, len(s.Got))
+		for i, e := range s.Emulated {
+			shared[i], own[i] = .4*math.Sqrt(1-c.other)*s.S[i]*r.NormFloat64(), .4*math.Sqrt(c.other)*s.S[i]*r.NormFloat64()
+			s.Got[i] = e + shared[i] + s.S[i]*r.NormFloat64()
+			if c.has {
+				s.Got[i] += own[i]
+			}
+		}
+		f := newFilter(b.Matcher, s)
+		if ok, err := f.open(); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		add := func(parts ...[]float64) *trial.Fault {
+			return &trial.Fault{Row: &table.Row{}, Advance: func(v *trial.View, _ *tensor.Tensor) *tensor.Tensor {
+				y := v.Next.Clone()
+				for _, p := range parts {
+					for i, d := range p {
+						y.Data[i] += d
+					}
+				}
+				return y
+			}}
+		}
+		h := add(shared, own)
+		h.Instead = add(shared)
+		tried, err := f.try(h, trial.Everywhere, f.near, math.Inf(1))
+		if err != nil || !(math.Abs(tried.Match.T) > measure.LeastT) {
+			t.Fatal(err, tried.Match)
+		}
+		if got, err := f.mayBe(tried); got != c.want || err != nil {
+			t.Errorf("%v of it, the device has it %v: %v, %v; t %.3g", c.other, c.has, got, err, tried.Match.T)
 		}
 	}
 }

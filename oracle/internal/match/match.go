@@ -22,6 +22,7 @@ const (
 	amplitudeTol = 0.1  // by how much an amplitude that must be 1 may differ from it
 	leastFamily  = 2e-3 // the least amplitude that names a family: a wrong rounding may cause smaller ones
 	sameAngle    = 0.95 // the cosine of the angle between two signatures from which on they are one
+	leastBesides = 4    // deviations by which a fault differs from what right devices may do in its place
 	leastSize    = 50   // a signature whose RMS is less than a 50th of what right devices leave names nothing
 	filterRows   = 12   // hypotheses that the report lists
 )

@@ -54,13 +54,22 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 	return t.Match.After <= 2*most, nil
 }
 
-// mayBe reports whether what right devices may do explains the residual as well.
+// mayBe reports whether what right devices may do explains the residual as well: whether what the fault does besides has
+// less than half of its amplitude in what that leaves, or none that is sure.
 func (f *filter) mayBe(t *Tried) (bool, error) {
 	if t.H.Instead == nil || f.node >= 0 {
 		return false, nil
 	}
 	next, err := t.v.Run(t.H.Instead, t.Scope, nil)
-	return next != nil && measure.RMS(f.residual(t.v, next)) <= 1.0001*t.Match.After, err
+	if next == nil || err != nil {
+		return false, err
+	}
+	besides := slices.Clone(t.q)
+	for i, d := range f.units(t.v, next.Data, t.v.Next.Data) {
+		besides[i] -= d
+	}
+	m := f.held(t.v, next, besides)
+	return m.C < 0.5 || m.T < leastBesides, nil
 }
 
 // mimicked reports whether some of many correct devices have half the amplitude that
