@@ -9,10 +9,11 @@ import (
 // LevelOut takes from the errors v what a post-processing that maps each group of
 // realizations linearly may have made of one rounding: that of its least or its
 // greatest number, or of its spread. What is left is the error of each number
-// for itself. A line that is more than a few roundings stays.
-func LevelOut(c rollout.Config, v, truth, s []float64, realizations int) {
+// for itself. A line that is more than a few roundings stays. It returns the mean square of each
+// group's line, in deviations s.
+func LevelOut(c rollout.Config, v, truth, s []float64, realizations int) (lines []float64) {
 	if c.Normalization == rollout.NoNormalization {
-		return
+		return nil
 	}
 	group := len(v)
 	if c.EngineBatch == 0 {
@@ -36,12 +37,19 @@ func LevelOut(c rollout.Config, v, truth, s []float64, realizations int) {
 				break
 			}
 		}
+		n, squares := 0.0, 0.0
 		for k := range v {
+			d := a + float64(b*(x[k]-at))
+			if Finite(v[k]) && s[k] > 0 {
+				n, squares = n+1, squares+float64(d*d)/float64(s[k]*s[k])
+			}
 			if within {
-				v[k] -= a + float64(b*(x[k]-at))
+				v[k] -= d
 			}
 		}
+		lines = append(lines, squares/max(n, 1))
 	}
+	return lines
 }
 
 // fit returns the line a + b (x - at) through v, by least squares of v/s, at

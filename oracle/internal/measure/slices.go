@@ -64,6 +64,8 @@ type Cuts struct {
 	Most [Kinds][]float64
 	At   [Kinds][]int // index of the first element
 	bias []float64    // sum of r over each plane
+	// Lines are the mean squares of the lines that were taken from r, of each group that is normalized: see [LevelOut].
+	Lines []float64
 }
 
 var periods = [...]int{8, 16, 32}

@@ -15,6 +15,9 @@ import (
 // times beyondRounding for what it does more often or in worse places. Errors
 // that are larger, or that lie in a place, are of another function.
 func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error) {
+	if bad.line {
+		return report.FailRollout, nil
+	}
 	if bad.gate == "structure" || bad.lone || g.local(bad.figures) {
 		return report.FailLogic, nil
 	}

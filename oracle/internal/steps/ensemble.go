@@ -68,7 +68,10 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, g.slice(m, g.against(m, y.Data, ref), y.Data, ref))
+		r, lines := g.leveled(m, y.Data, ref)
+		c := g.slice(m, r, y.Data, ref)
+		c.Lines = lines
+		out = append(out, c)
 	}
 	return out, nil
 }

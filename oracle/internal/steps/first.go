@@ -44,6 +44,9 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 					return nil, nil, err
 				}
 			}
+			if f.common, err = g.common(m); err != nil {
+				return nil, nil, err
+			}
 			all = append(all, f)
 			g.e.Progress("steps", len(all), total)
 			if err := g.e.Ctx.Err(); err != nil {
@@ -65,6 +68,9 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	}
 	if sooner, err := g.sure(level); sooner != nil || err != nil {
 		return sooner, err
+	}
+	if line := g.linear(all, level); line != nil && (bad == nil || line.figures.step < bad.figures.step) {
+		return line, nil
 	}
 	return bad, nil
 }

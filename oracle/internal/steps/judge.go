@@ -17,6 +17,7 @@ type stepFigures struct {
 	live            []float64 // numbers of each plane that a clamp does not hold
 	peaks           []float64 // the largest of its size over s, of each realization
 	shares          []float64 // of their limits, see stepGate.shares
+	common          []float64 // what sums of a normalization add to cuts.Lines, see stepGate.common
 	cuts            *measure.Cuts
 	by              *spreads // the limits of many devices by which it is right; nil if few say so
 	wrong           int      // numbers that are not finite where they should be, or the reverse
@@ -64,6 +65,7 @@ type stepFault struct {
 	excess float64
 	at     int  // element, where the slice is small; otherwise -1
 	lone   bool // it is wrong by itself, see stepGate.lone
+	line   bool // it is all numbers' together, see stepGate.linear
 }
 
 // judge returns the worst statistic of a step over its limit, nil if none is
@@ -91,6 +93,9 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 				continue
 			}
 			q, limit := t.Mean(i), max(h.limit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Mean(i) }))
+			if t.Excess(i) <= 0 && h.scattered(k) {
+				limit = max(limit, unrelated)
+			}
 			if most, ok := h.strict[stepOf{f.batch, f.step}]; ok && k == measure.InAll {
 				limit = min(limit, most)
 			}
@@ -116,6 +121,19 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 		}
 	}
 	return worst
+}
+
+// Where an operator makes much of single roundings, right devices of one contract are nearly as far from each other as
+// those of two, which have nothing in common but that they are right: the mean square of the difference of two errors is the sum of
+// theirs, 2. One that is no less accurate than the claim is right up to that, and a quarter of it for how well the scale is known.
+const (
+	nearlyApart = 0.5
+	unrelated   = 2.5
+)
+
+// scattered reports whether right devices of a coarse claim are so far from its emulation.
+func (h *spreads) scattered(k measure.SliceKind) bool {
+	return !h.fine && h.squares[k].mean() > nearlyApart
 }
 
 // judgeRun holds the means over all steps against what independent steps of correct devices

@@ -37,7 +37,8 @@ func (s *spread) variance() float64 {
 type spreads struct {
 	squares  [measure.Kinds]spread // mean square of r, and its maxima over windows, spots and numbers
 	gain     [measure.InWindow]spread
-	planes   int // of a member
+	lines    spread // of cuts' Lines
+	planes   int    // of a member
 	channels int
 	alike    float64 // pixels with the same surroundings as one, on average (see lookAlikes)
 	of       float64 // independent numbers of a plane that the scale is taken from
@@ -62,6 +63,9 @@ func (h *spreads) add(c *measure.Cuts) {
 		for _, v := range c.Most[k] {
 			h.squares[k].add(v)
 		}
+	}
+	for _, v := range c.Lines {
+		h.lines.add(v)
 	}
 	h.planes = c.N * c.C
 }

@@ -49,7 +49,8 @@ type measured struct {
 	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
 	alike float64   // see lookAlikes
 	cuts  *measure.Cuts
-	wrong []int // elements that are not finite where the emulation is, or the reverse
+	lines []float64 // see measure.Cuts
+	wrong []int     // elements that are not finite where the emulation is, or the reverse
 	clamp *[2]float64
 }
 
@@ -223,7 +224,7 @@ func (g *stepGate) measureStep(batch, t int) (*measured, error) {
 
 // residual fills in r, wrong and the slices.
 func (g *stepGate) residual(m *measured) {
-	m.r = g.against(m, m.Got, m.ref)
+	m.r, m.lines = g.leveled(m, m.Got, m.ref)
 	m.wrong = nil
 	for i, v := range m.Got {
 		if measure.Finite(v) != measure.Finite(m.ref[i]) {
@@ -231,23 +232,30 @@ func (g *stepGate) residual(m *measured) {
 		}
 	}
 	m.cuts = g.slice(m, m.r, m.Got, m.ref)
+	m.cuts.Lines = m.lines
 }
 
 // against returns the difference of two states in expected deviations, NaN
 // where one of them is not finite.
 func (g *stepGate) against(m *measured, v, w []float64) []float64 {
-	r := make([]float64, len(v))
+	r, _ := g.leveled(m, v, w)
+	return r
+}
+
+// leveled is against, and what it left out: see [measure.LevelOut].
+func (g *stepGate) leveled(m *measured, v, w []float64) (r, lines []float64) {
+	r = make([]float64, len(v))
 	for i := range r {
 		r[i] = v[i] - w[i]
 		if !measure.Finite(r[i]) || !measure.Finite(m.truth[i]) || !(m.s[i] > 0) {
 			r[i] = math.NaN()
 		}
 	}
-	measure.LevelOut(g.e.Case.Rollout, r, m.truth, m.s, m.X.N())
+	lines = measure.LevelOut(g.e.Case.Rollout, r, m.truth, m.s, m.X.N())
 	for i := range r {
 		r[i] /= m.s[i]
 	}
-	return r
+	return r, lines
 }
 
 // slice sums up the difference r of the states got from ref.

@@ -168,10 +168,12 @@ func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) err
 		return err
 	}
 	find.Verdict = verdict
-	switch bad.gate {
-	case "structure":
+	switch {
+	case bad.line:
+		find.Text = fmt.Sprintf("step %d: all numbers of %s are shifted or scaled together, by %.3g expected deviations; correct devices reach %.3g", f.step, bad.home, bad.value, bad.limit)
+	case bad.gate == "structure":
 		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s", f.step, f.wrong, bad.slice)
-	case "accuracy":
+	case bad.gate == "accuracy":
 		find.Text = fmt.Sprintf("step %d: the squared error against float64 is above that of the claimed arithmetic by %.3g of the expected variance%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)
 	default:
 		find.Text = fmt.Sprintf("step %d: the root mean square distance to the claimed arithmetic is %.3g expected deviations%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)

@@ -15,7 +15,8 @@ import (
 // start holds state 0 against the case's initial condition, post-processed. A
 // copy has the same bits. Normalizing is an operation that devices do in
 // several roundings and with float32 sums, so there a small distance is right:
-// 2^-17 of the largest number, times the condition number of the subtraction.
+// 2^-17 of the largest number, times the condition number of the subtraction. Half numbers may be
+// normalized by operations on half numbers.
 func (e *Gate) start() error {
 	const blind = "states stored one step late or early from the start on"
 	s := e.States
@@ -69,6 +70,9 @@ func (e *Gate) StartOf(m int, given *tensor.Tensor, want []float64) error {
 		}
 		if limit = 0x1p-17 * most; limit > 0 { // zeros stay what they are
 			limit *= 1 + math.Abs(mean)/diff.Std(given.Data)
+		}
+		if given.Format.Half() { // the mean, the difference, what divides it and the quotient may each be a half number
+			limit += given.Format.Ulp(1) / 2 * (3*most + math.Abs(mean)/diff.Std(given.Data))
 		}
 	}
 	worst, at := 0.0, -1
