@@ -178,9 +178,15 @@ func (l *Legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 				count = min(count, longestSum)
 			}
 			kappa := min(1+float64(m*m)/(v+n.Eps), worstKappa)
-			count = max(count, float64(count*count)*coincident(group)) // equal terms round alike
-			dm = Rounding * l.U * math.Sqrt(count*float64(m*m)/3+v/2) * Deviate(l.Salt(i, -1), m)
-			dv = Rounding * l.U * v * kappa * math.Sqrt(count/3) * Deviate(l.Salt(i, -2), v)
+			// Terms that differ by less than the sum's last place round alike.
+			last := min(l.U, 0x1p-24) * count
+			alike := func(width float64, term func(x float64) float64) float64 {
+				return max(count, float64(count*count)*alikeTerms(group, width, term))
+			}
+			ofMean := alike(last*math.Abs(m), func(x float64) float64 { return x })
+			ofVariance := alike(last*v, func(x float64) float64 { return float64((x - m) * (x - m)) })
+			dm = Rounding * l.U * math.Sqrt(ofMean*float64(m*m)/3+v/2) * Deviate(l.Salt(i, -1), m)
+			dv = Rounding * l.U * v * kappa * math.Sqrt(ofVariance/3) * Deviate(l.Salt(i, -2), v)
 		}
 		inverse := 1 / math.Sqrt(v+n.Eps)
 		for c := first; c < first+size; c++ {
@@ -215,9 +221,38 @@ func Deviate(salt uint64, v float64) float64 {
 	return (float64(sum) - 2*65535) * (1 / 37837.2)
 }
 
-// coincident returns the probability that two of the numbers are the same, of some
-// hundreds of them.
-func coincident(x []float64) float64 {
+// alikeTerms returns the probability that the terms of two of the numbers are the same, or that they are where terms within
+// a width are: of those that lie anywhere in many such widths there are four times as many within four, and they round at random.
+func alikeTerms(x []float64, width float64, term func(x float64) float64) float64 {
+	same := coincident(x, 0, term)
+	if width > 0 && anyWithin(x, width, term) {
+		if p := (4*coincident(x, width, term) - coincident(x, 4*width, term)) / 3; p > leastAlike {
+			same = max(same, p)
+		}
+	}
+	return same
+}
+
+// anyWithin reports whether two of a few terms are within a width.
+func anyWithin(x []float64, width float64, term func(x float64) float64) bool {
+	var few [24]float64
+	for i := range few {
+		few[i] = term(x[measure.Mix64(uint64(i))%uint64(len(x))])
+		for _, v := range few[:i] {
+			if math.Abs(v-few[i]) < width {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leastAlike is a share that some hundreds of numbers show for sure.
+const leastAlike = 0.01
+
+// coincident returns the probability that the terms of two of the numbers are within a width, of some
+// hundreds of them: that they lie in one of the bins of that width, or are the same.
+func coincident(x []float64, width float64, term func(x float64) float64) float64 {
 	const some, room = 512, 1024 // numbers, and places of a table of them
 	n := min(len(x), some)
 	var of [room]struct {
@@ -230,8 +265,11 @@ func coincident(x []float64) float64 {
 		if len(x) > some {
 			v = x[measure.Mix64(uint64(i))%uint64(len(x))]
 		}
-		if v != v {
+		if v = term(v); v != v {
 			continue // equal to nothing
+		}
+		if width > 0 {
+			v = math.Floor(v / width)
 		}
 		at := (math.Float64bits(v+0) * 0x9e3779b97f4a7c15) >> 54 // -0 is 0
 		for of[at].count > 0 && of[at].v != v {

@@ -19,7 +19,7 @@ func TestCoincident(t *testing.T) {
 		x         []float64
 		want, tol float64
 	}{{[]float64{1, 2, 1, 3, 1}, 0.3, 1e-15}, {[]float64{0, 0, 0, 5}, 0.5, 0}, {[]float64{1, 2, 3}, 0, 0}, {[]float64{7}, 0, 0}, {nil, 0, 0}, {long, 0.25, 0.02}} {
-		if got := coincident(c.x); math.Abs(got-c.want) > c.tol {
+		if got := coincident(c.x, 0, func(x float64) float64 { return x }); math.Abs(got-c.want) > c.tol {
 			t.Errorf("%d numbers: %v, want %v", len(c.x), got, c.want)
 		}
 	}
@@ -45,6 +45,15 @@ func TestLegalOfEqualTerms(t *testing.T) {
 		return math.Sqrt(sum / 200)
 	}
 	varied := deviation(func(i int) float64 { return math.Sin(float64(i)) })
+	// Beside one large term, all others are the same to the last place of the sum.
+	if beside := deviation(func(i int) float64 {
+		if i == 300 {
+			return 300
+		}
+		return math.Sin(float64(i)) / 1000
+	}); !(beside > 10*varied) {
+		t.Errorf("small terms beside a large one: %.3g, terms that differ: %.3g", beside, varied)
+	}
 	spike := deviation(func(i int) float64 { return float64(max(0, 1-i)) })
 	if spike < 10*varied {
 		t.Errorf("a spike among zeros: deviation %v, others %v: want it well beyond", spike, varied)

@@ -32,7 +32,7 @@ func (f *filter) units(v *trial.View, a, b []float64) []float64 {
 		r[i] = a[i] - b[i]
 	}
 	if f.levels {
-		measure.LevelOut(f.e.Case.Rollout, r, f.exact.Next.Data[v.Lo:v.Lo+len(r)], f.size[v.Lo:v.Lo+len(r)], v.X.N())
+		measure.LevelOut(f.e.Case.Rollout, r, f.exact.Next.Data[v.Lo:v.Lo+len(r)], f.size[v.Lo:v.Lo+len(r)], v.X.N(), false)
 	}
 	for i := range r {
 		r[i] /= f.size[v.Lo+i]

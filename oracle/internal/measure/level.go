@@ -9,9 +9,9 @@ import (
 // LevelOut takes from the errors v what a post-processing that maps each group of
 // realizations linearly may have made of one rounding: that of its least or its
 // greatest number, or of its spread. What is left is the error of each number
-// for itself. A line that is more than a few roundings stays. It returns the mean square of each
+// for itself. A line that is more than a few roundings stays, unless whatever they are is asked for. It returns the mean square of each
 // group's line, in deviations s.
-func LevelOut(c rollout.Config, v, truth, s []float64, realizations int) (lines []float64) {
+func LevelOut(c rollout.Config, v, truth, s []float64, realizations int, whatever bool) (lines []float64) {
 	if c.Normalization == rollout.NoNormalization {
 		return nil
 	}
@@ -32,7 +32,7 @@ func LevelOut(c rollout.Config, v, truth, s []float64, realizations int) (lines 
 		// in its own at the most.
 		reach := min(64*usual, 12*most)
 		for k, w := range x {
-			if d := a + float64(b*(w-at)); v[k] == v[k] && math.Abs(d) > reach {
+			if d := a + float64(b*(w-at)); !whatever && v[k] == v[k] && math.Abs(d) > reach {
 				within = false
 				break
 			}

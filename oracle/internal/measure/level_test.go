@@ -23,7 +23,7 @@ func TestLevel(t *testing.T) {
 		for i, x := range truth {
 			v[i] = k.line * 1e-6 * (2*x - 1)
 		}
-		LevelOut(c, v, truth, s, 1)
+		LevelOut(c, v, truth, s, 1, false)
 		if stays := math.Abs(v[0]) > 1e-7; stays != k.stays {
 			t.Errorf("a line of %g deviations: %v is left: want it to stay: %v", k.line, v[0], k.stays)
 		}

@@ -68,7 +68,7 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 		if err != nil {
 			return nil, err
 		}
-		r, lines := g.leveled(m, y.Data, ref)
+		r, lines := g.leveled(m, y.Data, ref, !p.Discrete())
 		c := g.slice(m, r, y.Data, ref)
 		c.Lines = lines
 		out = append(out, c)

@@ -224,7 +224,7 @@ func (g *stepGate) measureStep(batch, t int) (*measured, error) {
 
 // residual fills in r, wrong and the slices.
 func (g *stepGate) residual(m *measured) {
-	m.r, m.lines = g.leveled(m, m.Got, m.ref)
+	m.r, m.lines = g.leveled(m, m.Got, m.ref, false)
 	m.wrong = nil
 	for i, v := range m.Got {
 		if measure.Finite(v) != measure.Finite(m.ref[i]) {
@@ -238,12 +238,12 @@ func (g *stepGate) residual(m *measured) {
 // against returns the difference of two states in expected deviations, NaN
 // where one of them is not finite.
 func (g *stepGate) against(m *measured, v, w []float64) []float64 {
-	r, _ := g.leveled(m, v, w)
+	r, _ := g.leveled(m, v, w, false)
 	return r
 }
 
 // leveled is against, and what it left out: see [measure.LevelOut].
-func (g *stepGate) leveled(m *measured, v, w []float64) (r, lines []float64) {
+func (g *stepGate) leveled(m *measured, v, w []float64, whatever bool) (r, lines []float64) {
 	r = make([]float64, len(v))
 	for i := range r {
 		r[i] = v[i] - w[i]
@@ -251,7 +251,7 @@ func (g *stepGate) leveled(m *measured, v, w []float64) (r, lines []float64) {
 			r[i] = math.NaN()
 		}
 	}
-	lines = measure.LevelOut(g.e.Case.Rollout, r, m.truth, m.s, m.X.N())
+	lines = measure.LevelOut(g.e.Case.Rollout, r, m.truth, m.s, m.X.N(), whatever)
 	for i := range r {
 		r[i] /= m.s[i]
 	}

@@ -70,7 +70,7 @@ func (g *stepGate) errorsOf(y, truth *tensor.Tensor) []float64 {
 	for k, v := range y.Data {
 		errs[k], even[k] = v-truth.Data[k], 1
 	}
-	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, even, truth.N())
+	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, even, truth.N(), false)
 	for k, d := range errs {
 		if !measure.Finite(d) || d == 0 && clamped(g.e.Case.Rollout.Clamp, truth.Data[k]) {
 			errs[k] = math.NaN()
