@@ -199,14 +199,21 @@ func (r ruling) skippedNote() string {
 
 // whyNothing: why the evidence has no power.
 func (r ruling) whyNothing() []string {
-	s := []string{"No fault was found, and none could have been: this is no pass."}
+	s := []string{"No fault was found, and a small one would not have shown in the states: this is no pass."}
+	if n := len(r.Layers); n > 0 {
+		s = append(s, measure.Count(n, "recorded layer")+" showed none either.")
+	}
 	for _, f := range r.Findings {
 		s = append(s, sentence(f.Text))
 	}
 	if len(r.Findings) == 0 {
 		s = append(s, "No step of the trajectory could be looked at.")
 	}
-	return append(s, "Next: check a run whose states vary (another start, more steps or pixels), record the layers of a step, or let the device run the probes of refrun probe.", r.skippedNote())
+	layers := ""
+	if len(r.Layers) == 0 {
+		layers = "record the layers of a step, "
+	}
+	return append(s, "Next: check a run whose states vary (another start, more steps or pixels), "+layers+"or let the device run the probes of refrun probe.", r.skippedNote())
 }
 
 // list joins the first names of a list.

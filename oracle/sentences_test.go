@@ -94,7 +94,9 @@ func TestSentences(t *testing.T) {
 		{"visible from 3 times its usual size on", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} })),
 			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
 		{"Left out: filters", pass(report.PassConforming, set(func(r *report.Report) { r.Skipped = []string{"filters"} })), pass(report.PassConforming)},
-		{"No fault was found, and none could have been: this is no pass", nothing(), pass(report.PassConforming)},
+		{"No fault was found, and a small one would not have shown in the states: this is no pass", nothing(), pass(report.PassConforming)},
+		{"2 recorded layers showed none either", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
+		{"record the layers of a step, or let", nothing(), nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) }))},
 		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *report.Report) {
 			r.Findings = []report.Finding{{Verdict: report.NoPower, Text: "constant states"}}
 		}))},
