@@ -117,7 +117,7 @@ func (m *Model) Factors(c rollout.Config, part *tensor.Tensor, rest []float64, s
 	a := make([]float64, unknown*unknown)
 	rhs := make([]float64, unknown)
 	row := make([]float64, unknown)
-	every := max(1, hw*outs/(64*unknown)) // enough equations
+	every := sparing(hw*outs, unknown, part.W())
 	equations := func(use func(y float64)) {
 		for at := 0; at < hw; at += every {
 			for o := range outs {
@@ -168,6 +168,28 @@ func (m *Model) Factors(c rollout.Config, part *tensor.Tensor, rest []float64, s
 	}
 	return f
 }
+
+// sparing returns of how many pixels one is taken for equations of so many unknowns: of all, unless that takes long, and of all
+// columns of an image w wide. A channel may show in one column alone.
+func sparing(all, unknown, w int) int {
+	every := 1
+	if all*unknown*unknown > mostEquations {
+		every = max(1, all/(64*unknown))
+	}
+	for ; every > 1; every-- {
+		a, b := every, w
+		for b > 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			break
+		}
+	}
+	return every
+}
+
+// mostEquations is the work, in multiplications, up to which all pixels are taken.
+const mostEquations = 1 << 24
 
 // Without returns the state before post-processing without what the hidden
 // channels of an application give it.

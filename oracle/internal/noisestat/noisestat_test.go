@@ -493,3 +493,21 @@ func TestWide(t *testing.T) {
 		}
 	}
 }
+
+// TestSparing: equations are taken of all columns of an image, and of all pixels of a small one.
+func TestSparing(t *testing.T) {
+	t.Parallel()
+	if every := sparing(24*24*3, 8, 24); every != 1 {
+		t.Errorf("a small image: one pixel of %d", every)
+	}
+	for _, w := range []int{30, 96, 210, 256} {
+		every := sparing(w*w*3, 64, w)
+		seen := map[int]bool{}
+		for at := 0; at < w*w; at += every {
+			seen[at%w] = true
+		}
+		if w > 100 && every == 1 || len(seen) != w {
+			t.Errorf("width %d: one pixel of %d, of %d columns", w, every, len(seen))
+		}
+	}
+}
