@@ -201,7 +201,7 @@ func (r ruling) skippedNote() string {
 func (r ruling) whyNothing() []string {
 	s := []string{"No fault was found, and a small one would not have shown in the states: this is no pass."}
 	if n := len(r.Layers); n > 0 {
-		s = append(s, measure.Count(n, "recorded layer")+" showed none either.")
+		s = append(s, "Nor did what was recorded of layers show one: "+measure.Count(n, "output")+".")
 	}
 	for _, f := range r.Findings {
 		s = append(s, sentence(f.Text))
@@ -209,11 +209,11 @@ func (r ruling) whyNothing() []string {
 	if len(r.Findings) == 0 {
 		s = append(s, "No step of the trajectory could be looked at.")
 	}
-	layers := ""
-	if len(r.Layers) == 0 {
-		layers = "record the layers of a step, "
+	next := "Next: check a run whose states vary (another start, more steps or pixels), record the layers of a step, or let the device run the probes of refrun probe."
+	if len(r.Layers) > 0 {
+		next = "Next: check a run whose states vary (another start, more steps or pixels), or let the device run the probes of refrun probe."
 	}
-	return append(s, "Next: check a run whose states vary (another start, more steps or pixels), "+layers+"or let the device run the probes of refrun probe.", r.skippedNote())
+	return append(s, next, r.skippedNote())
 }
 
 // list joins the first names of a list.

@@ -230,6 +230,7 @@ var heldElsewhere = map[string][]string{
 	"TestConstantStates": {"step %d%s: %.3g times as far from the claimed arithmetic as correct devices are where no two pixels are the same; here %.3g pixels, on average, have the same surroundings and round alike"},
 	"TestSpared":         {"step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g"},
 	"TestFar":            {"step %d, %s: a number is %.3g expected deviations off, the most of all; in most planes errors are %.3g times what is expected, or less"},
+	"TestLinear":         {"step %d: all numbers of %s are shifted or scaled together, by %.3g expected deviations; correct devices reach %.3g", "the state"},
 	"TestStart":          {"states stored one step late or early from the start on"},
 	"TestStepsPattern TestStepsLess TestStepsFewer TestSiLUFarBelow": {"stores nothing", "old share", "; bias apart", "; also ", "; not ", " with fewer roundings", " with other operands", " with SiLU in ", " with noise "},
 	"TestStepsPower TestWhy": {"the variance of a norm's input is %.3g eps", "correct devices differ by so much here", "%.0f %% of the numbers lie at the clamp's ends"},

@@ -95,8 +95,9 @@ func TestSentences(t *testing.T) {
 			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
 		{"Left out: filters", pass(report.PassConforming, set(func(r *report.Report) { r.Skipped = []string{"filters"} })), pass(report.PassConforming)},
 		{"No fault was found, and a small one would not have shown in the states: this is no pass", nothing(), pass(report.PassConforming)},
-		{"2 recorded layers showed none either", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
+		{"Nor did what was recorded of layers show one: 2 outputs", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
 		{"record the layers of a step, or let", nothing(), nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) }))},
+		{"more steps or pixels), or let the device run", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
 		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *report.Report) {
 			r.Findings = []report.Finding{{Verdict: report.NoPower, Text: "constant states"}}
 		}))},

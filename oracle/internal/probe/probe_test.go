@@ -247,7 +247,7 @@ func TestProbesOfSmallFaults(t *testing.T) {
 			continue
 		}
 		if !(of[h.Probe] > most/3 && of[h.Probe] > 10*right[h.Probe]) {
-			t.Errorf("%s: %s changes by %v, right devices by %v: not what shows it of %v", h.Name, h.Probe, of[h.Probe], right[h.Probe], of)
+			t.Errorf("%s: %s changes by %v, right devices by %v: not what shows it of %v; right %v", h.Name, h.Probe, of[h.Probe], right[h.Probe], of, right)
 		}
 	}
 }

@@ -135,7 +135,7 @@ var all = []Row{
 	{ID: "norm.x-mean-and-its-quotient-in", Name: "x-mean and its quotient in %v", Verdict: precise, Advice: narrowNorm},
 	// noise
 	{ID: "noise.noise-scale", Name: "noise scale", Verdict: random, Family: true, Small: true, Probe: evidence.ConstantChannel, Advice: drawFormula},
-	{ID: "noise.noise-in", Name: "noise in %v", Verdict: random, Small: true, Probe: evidence.ConstantChannel, Advice: narrowDraws},
+	{ID: "noise.noise-in", Name: "noise in %v", Verdict: random, Small: true, Probe: evidence.AmplitudeLadder, Advice: narrowDraws},
 	{ID: "noise.noise-of-the-step-before", Name: "noise of the step before", Verdict: random, Advice: otherDraws},
 	{ID: "noise.noise-of-the-next-step", Name: "noise of the next step", Verdict: random, Advice: otherDraws},
 	{ID: "noise.noise-of-two-steps-before", Name: "noise of two steps before", Verdict: random, Advice: otherDraws},

@@ -1,0 +1,56 @@
+package steps
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestLinear: normalized states that are shifted or scaled all together, beyond what the rounding of a least number, of a mean or of
+// a deviation makes, are found, also where all realizations are normalized together; and no correct device has such.
+func TestLinear(t *testing.T) {
+	t.Parallel()
+	const said = "are shifted or scaled together"
+	for _, c := range []struct {
+		precision, autocast string
+		n                   rollout.Normalization
+		batch               int
+		scale, shift        float64
+	}{
+		{"float16", "cuda", rollout.ZScore, 0, 1, .002}, {"float16", "cuda", rollout.MinMax, 0, 1.0006, 0}, {"float32", "", rollout.ZScore, 0, 1, 3e-6},
+		{"float16", "cuda", rollout.ZScore, 2, 1, .002}, {"bfloat16", "cpu", rollout.MinMax, 0, 1, .004},
+	} {
+		for _, wrong := range []bool{false, true} {
+			ro := convex(.5)
+			ro.Normalization, ro.EngineBatch = c.n, c.batch
+			b := newStepBench(t, c.precision, c.autocast, "group", ro)
+			b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, emulate.CoarseLambda) }
+			b.after = func(_ int, y *tensor.Tensor) {
+				for i, v := range y.Data {
+					if wrong {
+						y.Data[i] = v*c.scale + c.shift
+					}
+				}
+			}
+			r := b.check()
+			if wrong != (len(r.Findings) > 0) {
+				t.Errorf("%+v, wrong %v: %v", c, wrong, r.Findings)
+			}
+			if !wrong {
+				continue
+			}
+			f, of := r.Findings[0], "realization 0"
+			if c.batch > 0 {
+				of = "the state"
+			}
+			if want := fmt.Sprintf("step 1: all numbers of %s %s", of, said); f.Verdict != report.FailRollout || f.Step != 1 || !strings.Contains(f.Text, want) {
+				t.Errorf("%+v: %s at step %d, %q: want FAIL-ROLLOUT at 1, %q", c, f.Verdict, f.Step, f.Text, want)
+			}
+		}
+	}
+}
