@@ -158,5 +158,23 @@ func (e *Gate) factorKinds(m *noisestat.Model, f []float64) (kinds []factorKind)
 	may("noise.other-dropout-masks", "other channels are dropped", 0, 1/(1-p))
 	may("noise.dropout-not-rescaled", "kept channels lack the factor 1/(1-p)", 0, 1)
 	may("noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p", 0, 1/p)
+	if !otherFactor(f, p) {
+		return kinds
+	}
 	return append(kinds, factorKind{"noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)", nil})
 }
+
+// otherFactor reports whether most channels that are kept have another factor than 1/(1-p), by more than a number of 12 bits
+// that is near to it. What is less is a fault of the operator before it, which factors of channels make up for.
+func otherFactor(f []float64, p float64) bool {
+	var off []float64
+	for _, v := range f {
+		if d := math.Abs(v*(1-p) - 1); v > 0.5 { // NaN is none
+			off = append(off, d)
+		}
+	}
+	slices.Sort(off)
+	return len(off) == 0 || off[len(off)/2] > leastOtherFactor
+}
+
+const leastOtherFactor = 0x1p-13

@@ -285,12 +285,28 @@ func TestFactorsNearSpecified(t *testing.T) {
 // TestFactorSuspects: of the suspects of a step that whole factors explain, those of any factors are held to less.
 func TestFactorSuspects(t *testing.T) {
 	r := rig.NewRig(t, "float32", "dropout", 0.3)
-	e := &Gate{r.Exam(r.Run(nil), true)}
-	w, err := e.worstBatch(1)
-	if err != nil {
-		t.Fatal(err)
+	m := emulate.New(r.Op, r.Config)
+	suspects := func(keep float64) []suspect {
+		e := &Gate{r.Exam(r.Run(rig.From(1, func(_ *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+				if m.Nodes[i].Op == operator.OpNoise {
+					hw := y.H() * y.W()
+					for k, v := range in[0].Data {
+						y.Data[k] = float64(v * dr.Data[0][k/hw] / keep)
+					}
+				}
+			}
+		})), true)}
+		w, err := e.worstBatch(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.factorSuspects(w)
 	}
-	l := e.factorSuspects(w)
+	if l := suspects(0.7); len(l) != 1 || l[0].odd {
+		t.Errorf("the specified factors: suspects %+v: want those of named factors", l)
+	}
+	l := suspects(0.705)
 	if len(l) < 2 {
 		t.Fatalf("suspects %+v: want those of named factors, and of any", l)
 	}
@@ -298,5 +314,21 @@ func TestFactorSuspects(t *testing.T) {
 		if want := s.name == "noise.dropout-factors-wrong"; s.odd != want || !s.masks {
 			t.Errorf("%s: of any factors %v, of masks %v: want %v, true", s.name, s.odd, s.masks, want)
 		}
+	}
+}
+
+// TestOtherFactor: factors that are the specified ones but for a fault of the operator are no others; those of a half type are.
+func TestOtherFactor(t *testing.T) {
+	for _, c := range []struct {
+		times float64
+		want  bool
+	}{{1, false}, {1 + 1e-5, false}, {1 + 0x1p-12, true}, {0.99, true}} {
+		f := []float64{0, c.times / .8, math.NaN(), c.times / .8, c.times / .8, 1 / .8}
+		if got := otherFactor(f, .2); got != c.want {
+			t.Errorf("factors times %v: %v", c.times, got)
+		}
+	}
+	if !otherFactor([]float64{0.2, 0.1, math.NaN()}, .2) {
+		t.Error("factors near none of both are the specified ones")
 	}
 }
