@@ -93,7 +93,7 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 				continue
 			}
 			q, limit := t.Mean(i), max(h.limit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Mean(i) }))
-			if t.Excess(i) <= 0 && h.scattered(k) {
+			if h.scattered(k) && min(t.Excess(i), f.cuts.Of[measure.InAll].Excess(0)) <= 0 {
 				limit = max(limit, unrelated)
 			}
 			if most, ok := h.strict[stepOf{f.batch, f.step}]; ok && k == measure.InAll {
@@ -125,7 +125,7 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 
 // Where an operator makes much of single roundings, right devices of one contract are nearly as far from each other as
 // those of two, which have nothing in common but that they are right: the mean square of the difference of two errors is the sum of
-// theirs, 2. One that is no less accurate than the claim is right up to that, and a quarter of it for how well the scale is known.
+// theirs, 2. One that is no less accurate than the claim, in a slice or in all, is right up to that, and a quarter of it for how well the scale is known.
 const (
 	nearlyApart = 0.5
 	unrelated   = 2.5

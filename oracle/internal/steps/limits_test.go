@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -130,5 +131,36 @@ func TestStepsOwnSlice(t *testing.T) {
 	two := measure.Cut(2, 3, side, side, append(e, e...), append(e, e...), append(e, e...))
 	if column, plane := own(two, measure.InColumn, tail), own(two, measure.InPlane, 1); column != 0 || plane <= 0 {
 		t.Errorf("by devices of one realization of two a column may have %.3g, a plane %.3g: want nothing, and some", column, plane)
+	}
+}
+
+// TestScattered: where right devices are nearly as far from each other as any two are, one that is as accurate as the claim may be
+// as far from it as that; one that is less accurate may not, nor one where right devices agree.
+func TestScattered(t *testing.T) {
+	t.Parallel()
+	const side = 32
+	r := rand.New(rand.NewPCG(8, 2))
+	device := func(apart, size float64) *measure.Cuts { // errors of the emulation have size 1
+		d, g, e := make([]float64, 3*side*side), make([]float64, 3*side*side), make([]float64, 3*side*side)
+		for i := range d {
+			shared, own, other := r.NormFloat64(), r.NormFloat64(), r.NormFloat64()
+			e[i] = math.Sqrt(1-apart)*shared + math.Sqrt(apart)*own
+			g[i] = size * (math.Sqrt(1-apart)*shared + math.Sqrt(apart)*other)
+			d[i] = g[i] - e[i]
+		}
+		return measure.Cut(1, 3, side, side, d, g, e)
+	}
+	for _, c := range []struct {
+		ensemble, apart, size float64
+		right                 bool
+	}{{.4, .9, .95, true}, {.4, .9, 1.2, false}, {.1, .9, .95, false}, {.1, .1, .99, true}} {
+		h := &spreads{channels: 3, alike: 1, of: side * side}
+		for range members {
+			h.add(device(c.ensemble, 1))
+		}
+		f := &stepFigures{cuts: device(c.apart, c.size), alike: 1, of: side * side}
+		if x := h.judge(f); c.right != (x == nil) {
+			t.Errorf("%+v: %+v", c, x)
+		}
 	}
 }

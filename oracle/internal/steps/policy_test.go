@@ -2,6 +2,7 @@ package steps
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -36,12 +37,15 @@ func TestPolicyRoundings(t *testing.T) {
 	}
 	wrong := map[string]bool{"products cut": true, "half products": true, "share of 11 bits less": true}
 	for name, way := range ways {
-		for _, ones := range []bool{false, true} {
-			s := newStepBench(t, "float32", "", "group", convex(alpha))
-			if ones {
-				s.start = func(x []float64) {
-					for k := range x {
+		for _, start := range []string{"around 0", "near 1", "near 100"} {
+			s, ones := newStepBench(t, "float32", "", "group", convex(alpha)), start == "near 1"
+			s.start = func(x []float64) {
+				for k := range x {
+					switch start {
+					case "near 1":
 						x[k] = f32(1 + math.Abs(x[k])/64)
+					case "near 100": // where a constant that is not rounded is off by a third of a last place
+						x[k] = f32(100 + x[k])
 					}
 				}
 			}
@@ -56,11 +60,13 @@ func TestPolicyRoundings(t *testing.T) {
 				}
 				return d
 			}
-			if ones && name == "products cut" {
+			if ones && name == "products cut" || start == "near 100" && wrong[name] {
 				continue // the roundings of such numbers are as large
 			}
-			if r := s.check(); wrong[name] != (len(r.Findings) > 0) {
-				t.Errorf("%s, numbers near 1 %v: %v", name, ones, r.Findings)
+			r := s.check()
+			r.Findings = slices.DeleteFunc(r.Findings, func(f report.Finding) bool { return f.Verdict == report.NoPower })
+			if wrong[name] != (len(r.Findings) > 0) {
+				t.Errorf("%s, numbers %s: %v", name, start, r.Findings)
 			}
 		}
 	}

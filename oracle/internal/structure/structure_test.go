@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/noisestat"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/report"
@@ -266,6 +267,39 @@ func TestStartCoarse(t *testing.T) {
 		given := tensor.Of(fp16.Float32, exact, 1, s.C, s.H, s.W)
 		f := rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).StartOf(0, given, exact) }))
 		rig.Want(t, fmt.Sprint("stored as ", v.stored), f, v.verdict, "", 0)
+	}
+}
+
+// TestStartHalf: half numbers may be normalized by operations on half numbers, each of which rounds; what is farther off is
+// another start, and so is that in float32.
+func TestStartHalf(t *testing.T) {
+	r := rig.NewRig(t, "float32", "gaussian", 0.05)
+	r.Config.Normalization = rollout.ZScore
+	s := r.Run(nil)
+	given := append([]float64(nil), s.At(0, 0)...)
+	fp16.BFloat16.RoundSlice(given, given)
+	mean, variance := measure.Moments(given)
+	deviation := math.Sqrt(variance * float64(len(given)) / float64(len(given)-1))
+	round := fp16.BFloat16.Round
+	want := make([]float64, len(given))
+	for i, v := range given {
+		want[i] = (v - mean) / deviation
+	}
+	for _, k := range []struct {
+		format    fp16.Format
+		off       float64
+		verdict   report.Verdict
+		diagnosis string
+	}{{fp16.BFloat16, 0, "", ""}, {fp16.BFloat16, .2, report.FailRollout, ""}, {fp16.Float32, 0, report.FailPrecision, "state kept in bfloat16"}} {
+		s.Format = k.format
+		for i, v := range given {
+			s.At(0, 0)[i] = round(round(v-round(mean))/round(deviation) + k.off)
+		}
+		e := r.Exam(s, true)
+		f := rig.Do(t, e, rig.Looking(func(g *facts.Gate) error {
+			return (&Gate{g}).StartOf(0, tensor.Of(k.format, given, 1, s.C, s.H, s.W), want)
+		}))
+		rig.Want(t, fmt.Sprintf("%v, %v off", k.format, k.off), f, k.verdict, k.diagnosis, 0)
 	}
 }
 
