@@ -50,7 +50,8 @@ func ReadMasks(ev *evidence.Evidence, known *facts.Facts) ([]report.Finding, err
 			rest := m.Without(ev, once, once.Out, once.Hidden())
 			for r := st.Lo; r < st.Hi; r++ {
 				mask, seen := make([]float64, channels), make([]bool, channels)
-				for c, f := range m.Factors(e.Case.Rollout, once.Hidden(), rest, st, r) {
+				factors, normal := m.solved(e.Case.Rollout, once.Hidden(), rest, st, r)
+				for c, f := range factors {
 					if 2*f.Value*(1-p) > 1 {
 						mask[c] = 1
 					}
@@ -60,6 +61,9 @@ func ReadMasks(ev *evidence.Evidence, known *facts.Facts) ([]report.Finding, err
 						e.Report.Notes = append(e.Report.Notes, "the dropout is unknown, and hidden channels are too much alike to read its masks off the states: nothing behind it was tested")
 						return nil, nil
 					}
+				}
+				if e.Case.Rollout.Normalization == "" { // of which a scale and an offset are unknown, too
+					normal.refine(mask, p)
 				}
 				k.Of[r*(s.T-1)+t-1], k.Seen[r*(s.T-1)+t-1] = mask, seen
 			}
@@ -108,6 +112,58 @@ func (f factor) Shown() float64 {
 // has factor 1. What is left of the state gives the deviations, by the theory of
 // least squares: those of A^-1, and of 1/A_cc.
 func (m *Model) Factors(c rollout.Config, part *tensor.Tensor, rest []float64, st *evidence.BatchStep, r int) []factor {
+	f, _ := m.solved(c, part, rest, st, r)
+	return f
+}
+
+// normal are the normal equations A f = b of factors f, A by its lower triangle.
+type normal struct{ a, b []float64 }
+
+// refine makes a mask one of those with factors 0 and 1/(1-p) that no other channel, and no two, would bring nearer to the
+// states. What channels have much alike, rounded, may give factors that no deviation makes one expect.
+func (n normal) refine(mask []float64, p float64) {
+	count, scale := len(n.b), 1/(1-p)
+	at := func(i, j int) float64 { return n.a[max(i, j)*count+min(i, j)] }
+	slope := make([]float64, len(mask)) // half the derivative of the squared residual
+	for i := range mask {
+		slope[i] = -n.b[i]
+		for j, kept := range mask {
+			slope[i] += float64(at(i, j)*kept) * scale
+		}
+	}
+	step := func(i int) float64 { return (1 - 2*mask[i]) * scale }
+	for range mask {
+		best, first, second := 0.0, -1, -1
+		for i := range mask {
+			d := step(i)
+			one := 2*float64(d*slope[i]) + float64(d*d)*at(i, i)
+			if one < best {
+				best, first, second = one, i, -1
+			}
+			for j := range i {
+				w := step(j)
+				if two := one + 2*float64(w*slope[j]) + float64(w*w)*at(j, j) + 2*float64(d*w)*at(i, j); two < best {
+					best, first, second = two, i, j
+				}
+			}
+		}
+		if first < 0 {
+			return
+		}
+		for _, i := range []int{first, second} {
+			if i >= 0 {
+				d := step(i)
+				for j := range slope {
+					slope[j] += float64(at(i, j) * d)
+				}
+				mask[i] = 1 - mask[i]
+			}
+		}
+	}
+}
+
+// solved is Factors, and the equations.
+func (m *Model) solved(c rollout.Config, part *tensor.Tensor, rest []float64, st *evidence.BatchStep, r int) ([]factor, normal) {
 	channels, hw, outs := part.C(), part.H()*part.W(), len(m.W)
 	n := r - st.Lo
 	unknown := channels
@@ -166,7 +222,7 @@ func (m *Model) Factors(c rollout.Config, part *tensor.Tensor, rest []float64, s
 			f[ch].Value, f[ch].deviation = 1, math.Inf(1)
 		}
 	}
-	return f
+	return f, normal{a, rhs}
 }
 
 // sparing returns of how many pixels one is taken for equations of so many unknowns: of all, unless that takes long, and of all
