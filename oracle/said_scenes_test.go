@@ -467,6 +467,7 @@ func rolloutScenes() []scene {
 	}
 	normal("right min-max", nil)
 	normal("not normalized", config(func(c *rollout.Config) { c.Normalization = "" }))
+	with("clamped elsewhere", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Clamp = &[2]float64{-1, 1} }, config(func(c *rollout.Config) { c.Clamp = &[2]float64{-.5, .5} }))
 	normal("not clamped", config(func(c *rollout.Config) { c.Clamp = nil }))
 	with("each by itself", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization, r.Config.EngineBatch = rollout.ZScore, 3 }, config(func(c *rollout.Config) { c.EngineBatch = 0 }))
 	with("over the batch", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.EngineBatch = c.Realizations }))

@@ -41,12 +41,12 @@ func processed(v *trial.View, c rollout.Config, x *tensor.Tensor) *tensor.Tensor
 
 // weightsOf returns what the policy multiplies state and output with.
 func weightsOf(v *trial.View) (a, b float64) {
-	c := v.Machine.Config
+	c, m := v.Machine.Config, v.Device.Mode
 	switch c.Policy {
 	case rollout.Convex:
-		return fp16.Float32.Round(c.Alpha), fp16.Float32.Round(1 - c.Alpha)
+		return m.Scalar(c.Alpha, fp16.Float32), m.Scalar(1-c.Alpha, fp16.Float32)
 	case rollout.Residual:
-		return 1, fp16.Float32.Round(c.Dt)
+		return 1, m.Scalar(c.Dt, fp16.Float32)
 	}
 	return 0, 1
 }

@@ -98,7 +98,11 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 	for _, v := range w.Got {
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	add("rollout.clamp-that-was-not-asked-for", fmt.Sprintf("it is clamped to [%.4g,%.4g]", lo, hi), func() ([]float64, error) {
+	clamp := "rollout.clamp-that-was-not-asked-for"
+	if e.Case.Rollout.Clamp != nil {
+		clamp = "rollout.clamp-at-other-ends"
+	}
+	add(clamp, fmt.Sprintf("it is clamped to [%.4g,%.4g]", lo, hi), func() ([]float64, error) {
 		y := append([]float64(nil), w.want...)
 		for i, v := range y {
 			y[i] = min(max(v, lo), hi)

@@ -230,6 +230,7 @@ var all = []Row{
 	{ID: "rollout.normalization-over-other-realizations", Name: "normalization over other realizations", Verdict: rollouts, Advice: scaling},
 	{ID: "rollout.another-normalization", Name: "another normalization", Verdict: rollouts, Advice: scaling},
 	{ID: "rollout.state-scaled", Name: "state scaled", Verdict: rollouts},
+	{ID: "rollout.clamp-at-other-ends", Name: "clamp at other ends", Verdict: rollouts, Advice: clamping},
 	{ID: "rollout.clamp-that-was-not-asked-for", Name: "clamp that was not asked for", Verdict: rollouts, Advice: clamping},
 	{ID: "rollout.residual-subtracted", Name: "residual subtracted", Verdict: rollouts},
 	{ID: "rollout.weights-of-the-policy-wrong", Name: "weights of the policy wrong", Verdict: rollouts, Advice: blending},
