@@ -554,3 +554,28 @@ func TestRefine(t *testing.T) {
 		}
 	}
 }
+
+// TestPairsCorrelation: fields that are the same are, and two in which one pixel is far larger than all others say nothing by that.
+func TestPairsCorrelation(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	r := rand.New(rand.NewPCG(6, 1))
+	field := func(large float32) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		v[300] += large
+		return v
+	}
+	a, b, c, d := field(0), field(0), field(50), field(-70)
+	p := &pairs{t: 1, kept: [][]float32{a, a, b, c, d}}
+	for _, k := range []struct {
+		m, n        int
+		least, most float64
+	}{{0, 1, 15, 40}, {0, 2, -5, 5}, {3, 4, -2, 0}} {
+		if _, z := p.correlation(k.m, 0, k.n, 0); z < k.least || z > k.most {
+			t.Errorf("fields %d and %d: %.3g deviations, want %v to %v", k.m, k.n, z, k.least, k.most)
+		}
+	}
+}

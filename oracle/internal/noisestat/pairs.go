@@ -51,10 +51,11 @@ func (p *pairs) keep(f *Field, i, m, step int) {
 	p.kept[m*p.t+step-1] = v
 }
 
-// correlation of two kept fields, with its standard deviation.
+// correlation returns that of two kept fields, and how many of its standard deviations it is: those of as many independent products,
+// or of these very ones, where a few numbers are far larger than all others.
 func (p *pairs) correlation(m, t, n, u int) (c, z float64) {
 	a, b := p.kept[m*p.t+t], p.kept[n*p.t+u]
-	var ab, aa, bb, count float64
+	var ab, aa, bb, squares, count float64
 	for i, v := range a {
 		if v == 0 || b[i] == 0 {
 			continue // a pixel that says nothing
@@ -63,13 +64,13 @@ func (p *pairs) correlation(m, t, n, u int) (c, z float64) {
 		ab += float64(x * y)
 		aa += float64(x * x)
 		bb += float64(y * y)
+		squares += float64(x*y) * float64(x*y)
 		count++
 	}
 	if !(aa > 0) || !(bb > 0) {
 		return 0, 0
 	}
-	c = ab / math.Sqrt(aa*bb)
-	return c, c * math.Sqrt(count)
+	return ab / math.Sqrt(aa*bb), ab / math.Sqrt(max(aa*bb/count, squares))
 }
 
 // alike is a kind of pairs: realization m at t and m+dm at t-dt.
