@@ -53,7 +53,7 @@ func BlendBound(x, o *tensor.Tensor, c rollout.Config, m operator.Mode) (bound, 
 			q := p.constants(member)
 			bound[k] = max(bound[k], math.Abs(float64((q.a-p.a)*u)+float64((q.b-p.b)*v)))
 		}
-		bound[k] += Accumulator(m) * p.size(u, v, func(p, q float64) float64 { return math.Abs(p) + math.Abs(q) })
+		bound[k] += float64(Accumulator(m) * p.size(u, v, func(p, q float64) float64 { return math.Abs(p) + math.Abs(q) }))
 	}
 	return bound, sums
 }
@@ -83,7 +83,7 @@ func (p blend) size(x, o float64, add func(p, q float64) float64) float64 {
 		return float64(factor * v)
 	}
 	terms := add(product(p.a, x), product(p.b, o))
-	if d := max(p.a, p.b) * (x - o); p.convex {
+	if d := float64(max(p.a, p.b) * (x - o)); p.convex {
 		terms = max(terms, add(d, d))
 	}
 	return add(float64(p.a*x)+float64(p.b*o), terms)
