@@ -42,6 +42,19 @@ func (l *Legal) Blend(x, o *tensor.Tensor, c rollout.Config, m operator.Mode, ke
 	return y
 }
 
+// Update returns a Device's Update with such sums, otherwise exact; nil for a policy that takes the output as it is.
+func (l *Legal) Update(m operator.Mode) func(x, out *tensor.Tensor) *tensor.Tensor {
+	c := l.Machine.Config
+	if c.Policy == rollout.Autoregressive {
+		return nil
+	}
+	after := c
+	after.Policy = rollout.Autoregressive // of the sums
+	return func(x, out *tensor.Tensor) *tensor.Tensor {
+		return after.Advance(x, l.Blend(x, out, c, m, fp16.Float64), fp16.Float64, m)
+	}
+}
+
 // BlendBound returns the most that a right device's roundings and constants make of each sum of such a policy, and the sums.
 func BlendBound(x, o *tensor.Tensor, c rollout.Config, m operator.Mode) (bound, sums []float64) {
 	p := blendOf(c, m)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -31,12 +30,8 @@ func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error)
 			y.Data[k] = u + float64(stored[i].Ulp(u)*(float64(rng.Uint64()<<11>>11)*0x1p-53-0.5))
 		}
 	}
-	if c := v.Machine.Config; d.Update == nil && d.State == fp16.Float64 && (d.Mode.Precision == fp16.Float32 || d.Mode.Precision == fp16.Float64) && c.Policy != rollout.Autoregressive {
-		after := c
-		after.Policy = rollout.Autoregressive
-		d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
-			return after.Advance(x, l.Blend(x, out, c, d.Mode, fp16.Float64), fp16.Float64, d.Mode)
-		}
+	if d.Update == nil && d.State == fp16.Float64 && (d.Mode.Precision == fp16.Float32 || d.Mode.Precision == fp16.Float64) {
+		d.Update = l.Update(d.Mode)
 	}
 	p := *v
 	p.Device = &d
