@@ -40,13 +40,9 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 			}
 			f := m.figures()
 			if f.peak() > farthest {
-				if f.shares, err = g.shares(m); err != nil {
-					return nil, nil, err
-				}
+				f.shares = g.shares(m)
 			}
-			if f.common, err = g.common(m); err != nil {
-				return nil, nil, err
-			}
+			f.common = g.common(m)
 			all = append(all, f)
 			g.e.Progress("steps", len(all), total)
 			if err := g.e.Ctx.Err(); err != nil {

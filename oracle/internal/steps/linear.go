@@ -69,19 +69,14 @@ func (g *stepGate) linear(all []*stepFigures, level float64) *verdictOn {
 // common returns the mean square of what the sums of a normalization make of all numbers together, of each group, in
 // deviations: those of a mean m and a variance v of N numbers, added up one after the other (see emulate.Legal), and the
 // rounding of a range.
-func (g *stepGate) common(m *measured) ([]float64, error) {
+func (g *stepGate) common(m *measured) (all []float64) {
 	if len(m.cuts.Lines) == 0 {
-		return nil, nil
+		return nil
 	}
-	c, err := g.claimed(m.BatchStep)
-	if err != nil {
-		return nil, err
-	}
-	before, per := c.o.Data, g.joint(m)
+	before, per := m.o.Data, g.joint(m)
 	if g.e.Case.Rollout.Policy != rollout.Autoregressive {
-		_, before = emulate.BlendBound(m.X, c.o, g.e.Case.Rollout, g.claim.Mode)
+		_, before = emulate.BlendBound(m.X, m.o, g.e.Case.Rollout, g.claim.Mode)
 	}
-	var all []float64
 	for lo := 0; lo < len(before); lo += per {
 		mean, variance := measure.Moments(before[lo : lo+per])
 		shift, scale, n := 0.0, emulate.Rounding*g.u, float64(per)
@@ -97,7 +92,7 @@ func (g *stepGate) common(m *measured) ([]float64, error) {
 		}
 		all = append(all, sum/max(count, 1))
 	}
-	return all, nil
+	return all
 }
 
 // mostOnePass is by how much more a variance that is formed as E x^2 - m^2 may be off, and be legal.

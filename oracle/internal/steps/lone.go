@@ -83,9 +83,9 @@ type doubt struct {
 // shares returns, for each realization of a step, how much of its limit a number beyond
 // farthest has at most by the claim's own arithmetic; nil if that says nothing: one device
 // shows what a tile has, and not what a number has.
-func (g *stepGate) shares(m *measured) ([]float64, error) {
+func (g *stepGate) shares(m *measured) []float64 {
 	if g.use != g.claim || g.claim.Discrete() || !g.inTiles() {
-		return nil, nil
+		return nil
 	}
 	w, h := m.X.W(), m.X.H()
 	errors, squares := g.against(m, m.Got, m.truth), g.against(m, m.emu, m.truth)
@@ -96,10 +96,7 @@ func (g *stepGate) shares(m *measured) ([]float64, error) {
 		}
 	}
 	blur(squares, w, h)
-	own, err := g.roundings(m)
-	if err != nil {
-		return nil, err
-	}
+	own := g.roundings(m)
 	all, per := make([]float64, m.X.N()), len(errors)/m.X.N()
 	for k := range all {
 		lo, hi := k*per, (k+1)*per
@@ -113,7 +110,7 @@ func (g *stepGate) shares(m *measured) ([]float64, error) {
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // lone returns the number of a step that is farthest beyond what the error of that
@@ -264,10 +261,7 @@ func (g *stepGate) limitsBy(m *measured, errors []float64, level float64, tiles 
 		few, many = tilesAsked, tilesAsked
 	}
 	sums, beyond := make([]float64, len(m.Got)), make([]float64, len(errors))
-	own, err := g.roundings(m)
-	if err != nil {
-		return nil, err
-	}
+	own := g.roundings(m)
 	for from, to := 0, few; ; from, to = to, many {
 		if err := g.squares(m, sums, from, to); err != nil {
 			return nil, err
@@ -323,18 +317,13 @@ func limitsOf(squares, own []float64, places func(i int) float64, level float64)
 // roundings returns the most that the last roundings of a step make of each number, in deviations: those of a float32 sum
 // y = a x + b o, however it is formed, each half a unit in the last place; and, where states are normalized, those of that,
 // as far as they are not of all numbers alike. Deviations have those of half types in them.
-func (g *stepGate) roundings(m *measured) ([]float64, error) {
-	own, c := make([]float64, len(m.Got)), g.e.Case.Rollout
+func (g *stepGate) roundings(m *measured) []float64 {
+	own, before, c := make([]float64, len(m.Got)), m.o.Data, g.e.Case.Rollout
 	if g.kept() != fp16.Float64 {
-		return own, nil
+		return own
 	}
-	claimed, err := g.claimed(m.BatchStep)
-	if err != nil {
-		return nil, err
-	}
-	before := claimed.o.Data
 	if c.Policy != rollout.Autoregressive {
-		own, before = emulate.BlendBound(m.X, claimed.o, c, g.claim.Mode)
+		own, before = emulate.BlendBound(m.X, m.o, c, g.claim.Mode)
 	}
 	normalized := c.Normalization != rollout.NoNormalization
 	for lo, per := 0, g.joint(m); lo < len(own); lo += per {
@@ -352,7 +341,7 @@ func (g *stepGate) roundings(m *measured) ([]float64, error) {
 			}
 		}
 	}
-	return own, nil
+	return own
 }
 
 // joint returns how many numbers of a step a normalization takes together.

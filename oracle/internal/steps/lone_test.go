@@ -423,11 +423,7 @@ func TestFewAsked(t *testing.T) {
 		for i := range sums {
 			sums[i] /= float64(devices)
 		}
-		own, err := g.roundings(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return limitsOf(sums, own, func(int) float64 { return 0 }, 1)
+		return limitsOf(sums, g.roundings(m), func(int) float64 { return 0 }, 1)
 	}
 	few, many := of(fewAsked), of(mostAsked)
 	if slices.Equal(few, many) {

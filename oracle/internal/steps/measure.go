@@ -41,13 +41,14 @@ type stepGate struct {
 // measured is one step of an engine batch with all its numbers.
 type measured struct {
 	*evidence.BatchStep
-	truth []float64 // float64 from the same state, weights and first operands rounded as claimed
-	emu   []float64 // what the claim's own arithmetic gives
-	ref   []float64 // what the device is held against: the emulation, or truth
-	s     []float64 // expected standard deviation of Got - truth
-	of    float64   // independent numbers of a plane that it is taken from
-	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
-	alike float64   // see lookAlikes
+	truth []float64      // float64 from the same state, weights and first operands rounded as claimed
+	emu   []float64      // what the claim's own arithmetic gives
+	ref   []float64      // what the device is held against: the emulation, or truth
+	o     *tensor.Tensor // the operator's output by the claim's own arithmetic
+	s     []float64      // expected standard deviation of Got - truth
+	of    float64        // independent numbers of a plane that it is taken from
+	r     []float64      // (Got - ref)/s, NaN where one of them is not finite
+	alike float64        // see lookAlikes
 	cuts  *measure.Cuts
 	lines []float64 // see measure.Cuts
 	wrong []int     // elements that are not finite where the emulation is, or the reverse
@@ -185,7 +186,7 @@ func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
 		return nil, err
 	}
 	truth, emu, o := c.truth, c.emu, c.o
-	m := &measured{BatchStep: b, clamp: g.e.Case.Rollout.Clamp, truth: truth.Data, emu: emu.Data, alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	m := &measured{BatchStep: b, clamp: g.e.Case.Rollout.Clamp, truth: truth.Data, emu: emu.Data, o: o, alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
 	if err := g.scale(m, truth, emu, o); err != nil {
 		return nil, err
 	}
