@@ -3,8 +3,6 @@
 package rows
 
 import (
-	"math"
-
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 )
@@ -36,7 +34,7 @@ func New(f fp16.Format) *Rounder {
 		}
 	}
 	if f != fp16.Float32 {
-		r.grid = asm.NewNoiseGrid(1-math.Ilogb(f.Ulp(1)), f.SmallestNormal(), f.Largest()+f.Ulp(f.Largest()))
+		r.grid = gridOf(f)
 	}
 	return r
 }

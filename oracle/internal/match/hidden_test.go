@@ -384,3 +384,20 @@ func TestMayBeAsWell(t *testing.T) {
 		}
 	}
 }
+
+// TestCorrectRounds: correct devices in exact arithmetic round what the policy does, too: where the state takes next to nothing
+// from the operator, that is all their error.
+func TestCorrectRounds(t *testing.T) {
+	b := newBench(t, "float32", 0.99999)
+	f := newFilter(b.Matcher, b.full(t, b.run(t, b.device, b.draws, 1)))
+	if ok, err := f.open(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	y, err := f.exact.Perturbed(&trial.Fault{Row: &table.Row{}}, trial.Everywhere, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := measure.RootMeanSquareDiff(y.Data, f.exact.Next.Data) / measure.RMS(y.Data); off < 0x1p-26 || off > 0x1p-23 {
+		t.Errorf("%.3g of a state: want about a rounding", off)
+	}
+}

@@ -164,3 +164,15 @@ func TestScattered(t *testing.T) {
 		}
 	}
 }
+
+// TestFewFine: against exact arithmetic a slice of few numbers may be off by what all are, where that is less than expected.
+func TestFewFine(t *testing.T) {
+	t.Parallel()
+	h := &spreads{alike: 1, of: wellKnown, channels: 3}
+	h.squares[measure.InAll].add(.25)
+	h.squares[measure.InAll].add(.25)
+	coarse := h.few(measure.InRow, 24)
+	if h.fine = true; math.Abs(h.few(measure.InRow, 24)-.25*1.1*coarse) > 1e-12*coarse {
+		t.Errorf("%.4g, where roundings that fall otherwise make it %.4g", h.few(measure.InRow, 24), coarse)
+	}
+}
