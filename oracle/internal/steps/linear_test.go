@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -52,5 +53,36 @@ func TestLinear(t *testing.T) {
 				t.Errorf("%+v: %s at step %d, %q: want FAIL-ROLLOUT at 1, %q", c, f.Verdict, f.Step, f.Text, want)
 			}
 		}
+	}
+}
+
+// TestLinearEnsemble: what the members of a fine claim's ensemble have together is in their lines, however large it is.
+func TestLinearEnsemble(t *testing.T) {
+	t.Parallel()
+	ro := convex(.5)
+	ro.Normalization = rollout.MinMax
+	b := newStepBench(t, "float32", "", "group", ro)
+	b.start = func(x []float64) { x[8*24+9] = 300 }
+	b.run()
+	first, err := b.gate.step(1)
+	if err != nil || b.gate.calibrate(first) != nil {
+		t.Fatal(err)
+	}
+	m := b.measured(1)
+	all, err := b.gate.ensemble(m, b.gate.claim, 0, members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0.0
+	for _, c := range all {
+		for k, line := range c.Lines {
+			most = max(most, line)
+			if rest := c.Of[measure.InSample].Mean(k); rest > line/4 && line > 144 {
+				t.Errorf("a line of mean square %.3g leaves %.3g", line, rest)
+			}
+		}
+	}
+	if most < 144 {
+		t.Errorf("the largest line is %.3g: want one that would stay", most)
 	}
 }

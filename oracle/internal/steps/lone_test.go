@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -447,4 +450,144 @@ func TestFewAsked(t *testing.T) {
 		}
 	}
 	t.Logf("largest limit %.3g", few[i])
+}
+
+// TestSaturated: where an activation saturates, few numbers have any error, and it is that of large sums: no device that
+// adds one number after another is at fault for one of them.
+func TestSaturated(t *testing.T) {
+	t.Parallel()
+	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "tanh", Normalization: "batch"}
+	for member := range uint64(12) {
+		b := newStepBenchOf(t, "float32", "", config, rollout.Config{Policy: rollout.Autoregressive})
+		b.start = func(x []float64) {
+			for k, v := range x {
+				x[k] = f32(1000 * v)
+			}
+		}
+		b.device = func(int) *emulate.Device {
+			return b.gate.device(b.gate.claim, 1, &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: 1, Member: 1<<30 + member})
+		}
+		if r := b.check(); len(r.Findings) > 0 {
+			t.Errorf("device %d: %s", member, r.Findings[0].Text)
+		}
+	}
+}
+
+// TestOneLargeNormalized: one large number in normalized states is rounded as what it is, by each operation of the normalization.
+func TestOneLargeNormalized(t *testing.T) {
+	t.Parallel()
+	for _, n := range []rollout.Normalization{rollout.ZScore, rollout.MinMax} {
+		for seed := range uint64(6) {
+			ro := convex(.9)
+			ro.Normalization = n
+			b := newStepBench(t, "float32", "", "group", ro)
+			r := rand.New(rand.NewPCG(seed, 1))
+			b.start = func(x []float64) {
+				for k := range x {
+					x[k] = f32(1e-3 * r.NormFloat64())
+				}
+				x[8*24+9] = f32(20 + r.Float64())
+			}
+			b.device = func(int) *emulate.Device {
+				d := b.correct(b.gate.claim, 1)
+				d.Update = func(x, o *tensor.Tensor) *tensor.Tensor {
+					y := tensor.Like(o)
+					for k, v := range o.Data {
+						y.Data[k] = f32(f32(f32(.9)*x.Data[k]) + f32(f32(1-.9)*v))
+					}
+					for s := range y.N() {
+						plane := y.Samples(s, s+1).Data
+						from, by := slices.Min(plane), f32(slices.Max(plane)-slices.Min(plane))
+						if n == rollout.ZScore {
+							mean, v := measure.Moments(plane)
+							from, by = f32(mean), f32(math.Sqrt(v*float64(len(plane))/float64(len(plane)-1)))
+						}
+						for k, v := range plane {
+							plane[k] = f32(f32(v-from) / by)
+						}
+					}
+					return y
+				}
+				return d
+			}
+			if r := b.check(); len(r.Findings) > 0 && r.Findings[0].Verdict != report.NoPower {
+				t.Errorf("%s, start %d: %s", n, seed, r.Findings[0].Text)
+			}
+		}
+	}
+}
+
+// TestRoundingsNormalized: the number that is farthest from the mean may be off by its sum's roundings and by three of the normalization.
+func TestRoundingsNormalized(t *testing.T) {
+	t.Parallel()
+	ro := convex(.9)
+	ro.Normalization = rollout.ZScore
+	b := newStepBench(t, "float32", "", "group", ro)
+	b.start = func(x []float64) { x[8*24+9] = 100 }
+	b.run()
+	first, err := b.gate.step(1)
+	if err != nil || b.gate.calibrate(first) != nil {
+		t.Fatal(err)
+	}
+	m := b.measured(1)
+	at := 0
+	for i, z := range m.truth {
+		if math.Abs(z) > math.Abs(m.truth[at]) {
+			at = i
+		}
+	}
+	if own := b.gate.roundings(m)[at] * m.s[at] / (b.gate.u * math.Abs(m.truth[at])); !(own > 4.5 && own < 8) {
+		t.Errorf("%.3g half-ulps of %.3g: want two or three of the sum and three more", own, m.truth[at])
+	}
+}
+
+// TestAloneInTiles: in tiles, a number whose deviation is far beyond that of the numbers around has the limit of the worst place of the
+// worst sums; all others have no less than by tiles.
+func TestAloneInTiles(t *testing.T) {
+	t.Parallel()
+	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "tanh", Normalization: "batch"}
+	b := newStepBenchOf(t, "float32", "", config, rollout.Config{Policy: rollout.Autoregressive})
+	b.start = func(x []float64) {
+		for k, v := range x {
+			x[k] = f32(1000 * v)
+		}
+	}
+	b.run()
+	g := b.gate
+	first, err := g.step(1)
+	if err != nil || g.calibrate(first) != nil {
+		t.Fatal(err)
+	}
+	m := b.measured(1)
+	errors := make([]float64, len(m.Got))
+	errors[0] = 1e9
+	of := func(f func() ([]float64, error)) []float64 {
+		l, err := f()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	tiles := of(func() ([]float64, error) { return g.limitsBy(m, errors, 1, true) })
+	alone := of(func() ([]float64, error) { return g.limitsBy(m, errors, 1, false) })
+	both := of(func() ([]float64, error) { return g.limitsOfOne(m, errors, 1) })
+	far := 0
+	for i, l := range both {
+		want := max(tiles[i], alone[i])
+		if alone[i] > 1.5*tiles[i] {
+			want, far = worstPlace*alone[i], far+1
+		}
+		if l != want {
+			t.Fatalf("number %d: %.4g, by tiles %.4g, alone %.4g", i, l, tiles[i], alone[i])
+		}
+	}
+	if far == 0 || far > len(both)/4 {
+		t.Errorf("%d of %d numbers stand alone", far, len(both))
+	}
+	for i := range errors {
+		errors[i] = 0
+	}
+	if !slices.Equal(of(func() ([]float64, error) { return g.limitsOfOne(m, errors, 1) }), of(func() ([]float64, error) { return g.limitsBy(m, errors, 1, true) })) {
+		t.Error("where no number is beyond its limit by tiles, another was taken")
+	}
 }

@@ -43,12 +43,16 @@ func newStepBench(t *testing.T, precision, autocast, norm string, ro rollout.Con
 
 func newDeepStepBench(t *testing.T, precision, autocast, norm string, layers int, ro rollout.Config) *stepBench {
 	t.Helper()
+	return newStepBenchOf(t, precision, autocast, operator.Config{NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "gelu", Normalization: norm, NoiseType: "gaussian", NoiseScale: .05}, ro)
+}
+
+func newStepBenchOf(t *testing.T, precision, autocast string, config operator.Config, ro rollout.Config) *stepBench {
+	t.Helper()
 	mode, err := operator.ParseMode(precision, autocast)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := operator.Config{NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: norm, NoiseType: "gaussian", NoiseScale: .05}
 	op, err := operator.Init(config, 7)
 	if err != nil {
 		t.Fatal(err)
