@@ -177,7 +177,6 @@ func (l *Legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 			if !l.Whole {
 				count = min(count, longestSum)
 			}
-			kappa := min(1+float64(m*m)/(v+n.Eps), worstKappa)
 			// Terms that differ by less than the sum's last place round alike.
 			last := min(l.U, 0x1p-24) * count
 			alike := func(width float64, term func(x float64) float64) float64 {
@@ -185,8 +184,9 @@ func (l *Legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 			}
 			ofMean := alike(last*math.Abs(m), func(x float64) float64 { return x })
 			ofVariance := alike(last*v, func(x float64) float64 { return float64((x - m) * (x - m)) })
-			dm = Rounding * l.U * math.Sqrt(ofMean*float64(m*m)/3+v/2) * Deviate(l.Salt(i, -1), m)
-			dv = Rounding * l.U * v * kappa * math.Sqrt(ofVariance/3) * Deviate(l.Salt(i, -2), v)
+			dm, dv = Moments(l.U, ofMean, ofVariance, m, v, n.Eps)
+			dm *= Deviate(l.Salt(i, -1), m)
+			dv *= Deviate(l.Salt(i, -2), v)
 		}
 		inverse := 1 / math.Sqrt(v+n.Eps)
 		for c := first; c < first+size; c++ {
@@ -219,6 +219,13 @@ func Deviate(salt uint64, v float64) float64 {
 	h := measure.Mix64(salt ^ math.Float64bits(v))
 	sum := h&0xffff + h>>16&0xffff + h>>32&0xffff + h>>48
 	return (float64(sum) - 2*65535) * (1 / 37837.2)
+}
+
+// Moments returns the standard deviations of a mean m and of a variance v, of which the sums have so many terms, by the formulas of
+// Legal. A variance may be formed as E x^2 - m^2, as far as m^2 is not far beyond v + eps.
+func Moments(u, ofMean, ofVariance, m, v, eps float64) (dm, dv float64) {
+	kappa := min(1+measure.Ratio(float64(m*m), v+eps), worstKappa)
+	return Rounding * u * math.Sqrt(ofMean*float64(m*m)/3+v/2), Rounding * u * v * kappa * math.Sqrt(ofVariance/3)
 }
 
 // alikeTerms returns the probability that the terms of two of the numbers are the same, or that they are where terms within

@@ -81,8 +81,8 @@ func (g *stepGate) common(m *measured) (all []float64) {
 		mean, variance := measure.Moments(before[lo : lo+per])
 		shift, scale, n := 0.0, emulate.Rounding*g.u, float64(per)
 		if g.e.Case.Rollout.Normalization == rollout.ZScore {
-			far := measure.Ratio(mean*mean, variance)
-			shift, scale = scale*math.Sqrt(n*far/3+.5), scale*min(1+far, mostOnePass)*math.Sqrt(n/3)/2
+			dm, dv := emulate.Moments(g.u, n, n, mean, variance, 0)
+			shift, scale = measure.Ratio(dm, math.Sqrt(variance)), measure.Ratio(dv, 2*variance)
 		}
 		sum, count := 0.0, 0.0
 		for k, z := range m.truth[lo : lo+per] {
@@ -94,6 +94,3 @@ func (g *stepGate) common(m *measured) (all []float64) {
 	}
 	return all
 }
-
-// mostOnePass is by how much more a variance that is formed as E x^2 - m^2 may be off, and be legal.
-const mostOnePass = 10

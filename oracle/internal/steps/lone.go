@@ -262,6 +262,11 @@ func (g *stepGate) limitsBy(m *measured, errors []float64, level float64, tiles 
 	}
 	sums, beyond := make([]float64, len(m.Got)), make([]float64, len(errors))
 	own := g.roundings(m)
+	for i, e := range errors {
+		if math.Abs(e) > farthest*level {
+			beyond[i] = e
+		}
+	}
 	for from, to := 0, few; ; from, to = to, many {
 		if err := g.squares(m, sums, from, to); err != nil {
 			return nil, err
@@ -278,12 +283,6 @@ func (g *stepGate) limitsBy(m *measured, errors []float64, level float64, tiles 
 			places = levels(errors, squares, w, h)
 		}
 		limits := limitsOf(squares, own, places, level)
-		for i, e := range errors {
-			beyond[i] = e
-			if math.Abs(e) <= farthest*level {
-				beyond[i] = 0
-			}
-		}
 		if to == many || !anyBeyond(beyond, limits, 0.5) {
 			return limits, nil
 		}

@@ -237,7 +237,7 @@ func (g *stepGate) sum(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Legal)
 	if l != nil {
 		salt = l.Salt(-1, -4)
 		if l.U > g.u && c.Policy != rollout.Autoregressive {
-			return l.Blend(x, o, c, g.claim.Mode, g.kept())
+			return l.Blend(x, o, c, g.claim.Mode, g.kept()) // its operator is worse than expected, and its policy is not
 		}
 	}
 	for k, v := range o.Data {
