@@ -23,18 +23,7 @@ func TestNoiseAsClaimed(t *testing.T) {
 	}
 	r := rig.NewRig(t, "bfloat16", "gaussian", 0.01824)
 	r.Mode = mode
-	e := r.Exam(r.Run(nil), true)
-	s, err := e.Step(0, 0, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := e.ClaimAt(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Machine.Operator(d, s.X, s.Draws.Rewind()); err != nil { // which draws
-		t.Fatal(err)
-	}
+	e, s, d := secondStep(t, r)
 	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, Device: d, X: s.X, Draws: s.Draws, Contract: true, Drawn: func(int) *emulate.Draws { return nil }}
 	if err := v.Compute(); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/internal/trial"
@@ -90,18 +91,7 @@ func TestViewMakesAgain(t *testing.T) {
 	defer func(most int) { trial.MostCheap = most }(trial.MostCheap)
 	for _, precision := range []string{"float32", "float16"} {
 		r := rig.NewRig(t, precision, "gaussian", 0.05)
-		e := r.Exam(r.Run(nil), true)
-		s, err := e.Step(0, 0, 2, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := e.ClaimAt(2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Machine.Operator(d, s.X, s.Draws.Rewind()); err != nil { // which draws
-			t.Fatal(err)
-		}
+		e, s, d := secondStep(t, r)
 		view := func(most int) *trial.View {
 			trial.MostCheap = most
 			v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, Device: d, X: s.X, Draws: s.Draws, Contract: true, Drawn: func(int) *emulate.Draws { return nil }}
@@ -154,6 +144,36 @@ func TestViewMakesAgain(t *testing.T) {
 			if !slices.Equal(y.Data, full.Outputs[i].Data) || !measure.Equal(y.Data, lean.Out(i).Data) {
 				t.Errorf("%s: node %d: another output than before", precision, i)
 			}
+		}
+	}
+}
+
+// secondStep returns step 2 of a right device of two realizations, with its draws, and the claim's device there.
+func secondStep(t *testing.T, r *rig.Rig) (*facts.Gate, *evidence.BatchStep, *emulate.Device) {
+	t.Helper()
+	e := r.Exam(r.Run(nil), true)
+	s, err := e.Step(0, 0, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := e.ClaimAt(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Machine.Operator(d, s.X, s.Draws.Rewind()); err != nil { // which draws
+		t.Fatal(err)
+	}
+	return e, s, d
+}
+
+// TestPolicyWeights: the constants of a policy are float32 numbers, but for a float64 claim.
+func TestPolicyWeights(t *testing.T) {
+	c := rollout.Config{Policy: rollout.Convex, Alpha: .999}
+	round := fp16.Float32.Round
+	for f, want := range map[fp16.Format][2]float64{fp16.Float32: {round(c.Alpha), round(1 - c.Alpha)}, fp16.Float64: {c.Alpha, 1 - c.Alpha}} {
+		v := &trial.View{Machine: &emulate.Machine{Config: c}, Device: &emulate.Device{Mode: operator.Mode{Precision: f}}}
+		if a, b := weightsOf(v); a != want[0] || b != want[1] {
+			t.Errorf("%v: %v, %v: want %v", f, a, b, want)
 		}
 	}
 }

@@ -244,4 +244,3 @@ func solvePositive(a, b []float64) (x, inverse []float64) {
 	}
 	return x, inverse
 }
-

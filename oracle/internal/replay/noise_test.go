@@ -332,3 +332,15 @@ func TestOtherFactor(t *testing.T) {
 		t.Error("factors near none of both are the specified ones")
 	}
 }
+
+// TestRawConstants: what follows exactly from a step has the constants of the mode, which float32 rounds.
+func TestRawConstants(t *testing.T) {
+	r := rig.NewRig(t, "float32", "gaussian", 0.1)
+	r.Config.Policy, r.Config.Alpha = rollout.Convex, .999
+	e := r.Exam(r.Run(nil), true)
+	x, o := tensor.Of(fp16.Float64, []float64{100}, 1, 1, 1, 1), tensor.Of(fp16.Float64, []float64{3}, 1, 1, 1, 1)
+	round := fp16.Float32.Round
+	if got, want := e.Raw(&emulate.Device{Mode: e.Mode}, x, o).Data[0], round(.999)*100+round(1-.999)*3; math.Abs(got-want) > 1e-13 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

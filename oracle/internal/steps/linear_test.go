@@ -2,6 +2,7 @@ package steps
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -52,6 +53,9 @@ func TestLinear(t *testing.T) {
 			if want := fmt.Sprintf("step 1: all numbers of %s %s", of, said); f.Verdict != report.FailRollout || f.Step != 1 || !strings.Contains(f.Text, want) {
 				t.Errorf("%+v: %s at step %d, %q: want FAIL-ROLLOUT at 1, %q", c, f.Verdict, f.Step, f.Text, want)
 			}
+			if len(r.Filters) > 0 || len(r.Findings) > 1 {
+				t.Errorf("%+v: what is right number by number is named: %v, %v", c, r.Findings, r.Filters)
+			}
 		}
 	}
 }
@@ -84,5 +88,38 @@ func TestLinearEnsemble(t *testing.T) {
 	}
 	if most < 144 {
 		t.Errorf("the largest line is %.3g: want one that would stay", most)
+	}
+}
+
+// TestLinearLimits: a line is judged in its step, by the ensemble and by what the sums of a normalization add, and all lines by their
+// mean: then the first step that has its share is named.
+func TestLinearLimits(t *testing.T) {
+	t.Parallel()
+	g := &stepGate{h0: &spreads{}}
+	for _, v := range []float64{.2, 1.8, .5, 1.5, 1, 1} {
+		g.h0.lines.add(v)
+	}
+	for _, c := range []struct {
+		name    string
+		q       func(step int) float64
+		common  float64
+		step    int // 0 for none
+		average bool
+	}{
+		{"right", func(int) float64 { return 1 }, 0, 0, false},
+		{"one step", func(step int) float64 { return map[bool]float64{true: 150}[step == 4] }, 0, 4, false},
+		{"one step, by its sums", func(step int) float64 { return map[bool]float64{true: 150}[step == 4] }, 10, 0, false},
+		{"all steps from the third on", func(step int) float64 { return map[bool]float64{true: 20}[step > 2] }, 0, 3, true},
+	} {
+		var all []*stepFigures
+		for step := 1; step <= 20; step++ {
+			all = append(all, &stepFigures{step: step, cuts: &measure.Cuts{Lines: []float64{c.q(step)}}, common: []float64{c.common}})
+		}
+		switch x := g.linear(all, 1); {
+		case x == nil && c.step > 0, x != nil && x.figures.step != c.step:
+			t.Errorf("%s: %+v, want step %d", c.name, x, c.step)
+		case x != nil && (x.value < math.Sqrt(c.q(c.step))) != c.average:
+			t.Errorf("%s: by %.3g: want the mean's %v", c.name, x.value, c.average)
+		}
 	}
 }
