@@ -15,7 +15,8 @@ import (
 // that a step shows, and what is known of them is the limit.
 
 // worstRounding is the rms of a rounding error in half-ulps of a number just above a power of two, 1/sqrt 3: all
-// numbers of a state may be such.
+// numbers of a state may be such. With alpha 1/2, of a state and an output that are both near 1, half of
+// the sums are ties and it is 1/sqrt 2: that is not allowed for.
 const worstRounding = 0.58
 
 // Blend returns the sums of a convex or residual policy with roundings as large as a right device's may be, and with
