@@ -128,8 +128,14 @@ func (s *step) alpha() float64 {
 	return 1
 }
 
-// power: b a^(b-1), 0 for b = 0; and a^b ln a, 0 for a = 0 and b >= 0.
+// power: b a^(b-1), 0 for b = 0; and a^b ln a, 0 for a = 0 and b >= 0. An exponent that is a constant is a number
+// here, so that b-1 is one too and nothing that a device computes.
 func power(s *step, a, b operand) (byA, byB func() int) {
+	if b.number == nil {
+		if c := s.graph.Values[b.value].Const; c != nil && len(c.Data) == 1 {
+			b.number = &c.Data[0]
+		}
+	}
 	byA = func() int {
 		if n := b.number; n != nil {
 			if *n == 0 {

@@ -3,6 +3,7 @@ package grad_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -120,6 +121,32 @@ func TestFormats(t *testing.T) {
 		for i, v := range wide.Data {
 			if d := got.Data[i] - v; d > 0.05 || d < -0.05 {
 				t.Errorf("%s: element %d: %v, float64 %v", precision, i, got.Data[i], v)
+			}
+		}
+	}
+}
+
+// TestConstantExponent: the gradient of a power whose exponent is a constant reads that less 1 as a number, and no node
+// computes it.
+func TestConstantExponent(t *testing.T) {
+	x := tensor.Of(fp16.Float64, []float64{-3, -.5, 2}, 3)
+	for _, n := range []float64{2, 3, -1} {
+		g := graph.New(nil)
+		of := g.Add(graph.Binary{Of: pointwise.Pow}, "y", g.Input("x"), g.Constant("n", tensor.Of(fp16.Float64, []float64{n}, 1)))
+		g.Outputs = []int{of}
+		d, err := grad.Of(g, mode(t, "float64"), of, g.Inputs, graph.Type{Shape: x.Shape, Format: x.Format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range d.Nodes {
+			if node.Op.Name() == "sub" {
+				t.Errorf("x^%v: a node %s", n, d.Name(&node))
+			}
+		}
+		y := run(t, g, mode(t, "float64"), x)[1]
+		for i, v := range x.Data {
+			if want := n * math.Pow(v, n-1); math.Abs(y.Data[i]-want) > 1e-14*math.Abs(want) {
+				t.Errorf("x^%v at %v: %v: want %v", n, v, y.Data[i], want)
 			}
 		}
 	}

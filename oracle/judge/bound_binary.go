@@ -7,7 +7,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -66,6 +65,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			rz = rb[i*every[1]]
 		}
 		var e float64
+		open := false // whether right kernels may be anywhere, though y is not finite
 		switch op.Of {
 		case pointwise.Add, pointwise.Sub:
 			e = rx + rz
@@ -80,26 +80,15 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 				break
 			}
 			if rz >= math.Abs(z) {
-				e = math.Inf(1)
+				e, open = math.Inf(1), true
 				break
 			}
 			e += (rx + math.Abs(y)*rz) / (math.Abs(z) - rz)
-		case pointwise.Pow: // exp(z log x)
-			if y-y == 0 {
+		case pointwise.Pow:
+			e, open = powerMoves(x, rx, z, rz, y)
+			if off := powerOff(z); y-y == 0 && off > 0 {
+				e += off * u * (math.Abs(y) + e)
 				sigma = deviation(sigma, v, i, typical*8*u*math.Abs(y))
-			}
-			if rx == 0 && rz == 0 {
-				e = 8 * u * math.Abs(y)
-				break
-			}
-			lo, hi := elem.Pow(max(x-rx, 0), z), elem.Pow(x+rx, z)
-			e = max(math.Abs(hi-y), math.Abs(lo-y)) + 8*u*math.Abs(y)
-			if rz > 0 && (x != 0 || rx > 0) { // x^rz is e^(rz log x)
-				if t := rz * math.Abs(elem.Log(math.Abs(x))); t <= 1 {
-					e += 2 * t * (math.Abs(y) + e)
-				} else {
-					e = math.Inf(1)
-				}
 			}
 		case pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
 			e = max(rx, rz)
@@ -119,7 +108,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 		if y-y == 0 && (e > 0 || float64(float32(y)) != y) {
 			e += roundingOf(math.Abs(y) + e)
 		}
-		if y-y != 0 {
+		if y-y != 0 && !open {
 			e = 0
 		}
 		r.Data[i] = e
