@@ -14,10 +14,12 @@ import (
 func indexed() map[string]rule {
 	return map[string]rule{
 		"gather": func(s *step) {
-			s.give(0, s.apply(graph.ScatterAdd{Axis: s.op.(graph.Gather).Axis}, s.nothing(), s.in[1], s.d))
+			o := s.op.(graph.Gather)
+			s.give(0, s.apply(graph.ScatterAdd(o), s.nothing(), s.in[1], s.d))
 		},
 		"index_select": func(s *step) {
-			s.backTo(axesOf([]int{s.op.(graph.IndexSelect).Axis}, len(s.shape(s.x)))[0], s.d)
+			o := s.op.(graph.IndexSelect)
+			s.backTo(axesOf([]int{o.Axis}, len(s.shape(s.x)))[0], o.FromEnd, s.d)
 		},
 		"embedding": embedding,
 		"index": func(s *step) {
@@ -39,13 +41,14 @@ func (s *step) nothing() int {
 	return s.full(0, graph.Type{Shape: s.shape(s.x), Format: s.types[s.d].Format})
 }
 
-// backTo adds parts of d along an axis to where an index, the second input, has taken them.
-func (s *step) backTo(axis, d int) {
+// backTo adds parts of d along an axis to where an index, the second input, has taken them; fromEnd says
+// whether it may count from the end.
+func (s *step) backTo(axis int, fromEnd bool, d int) {
 	index := s.in[1]
 	n := elements(s.shape(index))
 	x := s.shape(s.x)
 	d = s.reshape(d, slices.Concat(x[:axis], []int{n}, x[axis+1:]))
-	s.give(0, s.apply(graph.IndexAdd{Axis: axis}, s.nothing(), s.reshape(index, []int{n}), d))
+	s.give(0, s.apply(graph.IndexAdd{Axis: axis, FromEnd: fromEnd}, s.nothing(), s.reshape(index, []int{n}), d))
 }
 
 func embedding(s *step) {
@@ -54,7 +57,7 @@ func embedding(s *step) {
 		is := s.with(pointwise.Equal, s.in[1], float64(skip))
 		d = s.except(s.reshape(is, append(slices.Clone(s.shape(s.in[1])), 1)), d)
 	}
-	s.backTo(0, d)
+	s.backTo(0, false, d)
 }
 
 // scattered are the rules of what puts numbers to places that an index names. Added to a place,
@@ -65,7 +68,7 @@ func scattered() map[string]rule {
 		"scatter_add": func(s *step) {
 			s.give(0, s.d)
 			if s.wants(2) {
-				s.bySource(s.apply(graph.Gather{Axis: s.op.(graph.ScatterAdd).Axis}, s.d, s.in[1]))
+				s.bySource(s.apply(graph.Gather(s.op.(graph.ScatterAdd)), s.d, s.in[1]))
 			}
 		},
 		"scatter_reduce": func(s *step) {
@@ -76,18 +79,17 @@ func scattered() map[string]rule {
 			}
 			s.give(0, s.d)
 			if s.wants(2) {
-				s.bySource(s.apply(graph.Gather{Axis: o.Axis}, s.d, s.in[1]))
+				s.bySource(s.apply(graph.Gather{Axis: o.Axis, FromEnd: o.FromEnd}, s.d, s.in[1]))
 			}
 		},
 		"index_add": func(s *step) {
 			s.give(0, s.d)
 			if s.wants(2) {
-				s.give(2, s.apply(graph.IndexSelect{Axis: s.op.(graph.IndexAdd).Axis}, s.d, s.in[1]))
+				s.give(2, s.apply(graph.IndexSelect(s.op.(graph.IndexAdd)), s.d, s.in[1]))
 			}
 		},
 		"scatter": func(s *step) {
-			axis := s.op.(graph.Scatter).Axis
-			s.placed(s.op, graph.Gather{Axis: axis}, s.shape(s.in[1]), s.in[1])
+			s.placed(s.op, graph.Gather(s.op.(graph.Scatter)), s.shape(s.in[1]), s.in[1])
 		},
 		"scatter_nd": func(s *step) {
 			switch s.op.(graph.ScatterND).Reduce {

@@ -75,6 +75,9 @@ func (o EmbeddingBag) Infer(m Mode, in []Type) (Inference, error) {
 // Eval implements [Op].
 func (o EmbeddingBag) Eval(c *Call) error {
 	table, i, next := c.In(0), c.In(1), 2
+	if err := front(i, table.Shape[0]); err != nil {
+		return err
+	}
 	var first []int
 	if len(i.Shape) == 2 {
 		if len(c.Out[0].Data) == 0 { // of any number of bags

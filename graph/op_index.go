@@ -12,14 +12,16 @@ import (
 // Gather takes the numbers of an input where an index, its second input, has them along an
 // axis: gather, ONNX's GatherElements. See [index.Gather].
 type Gather struct {
-	Axis int `json:"dim"`
+	Axis    int  `json:"dim"`
+	FromEnd bool `json:"from_end"` // an index below zero counts from the end, as in ONNX; else it is an error, as in ATen
 }
 
 // IndexSelect takes the parts of an input along an axis that an index of any rank, its
 // second input, names: index_select, and ONNX's Gather, in which an index without axes
 // takes the axis away. See [index.Take].
 type IndexSelect struct {
-	Axis int `json:"dim"`
+	Axis    int  `json:"dim"`
+	FromEnd bool `json:"from_end"` // as of [Gather]
 }
 
 // Embedding takes rows of its first input, a table [N,D], that an index of any rank, its
@@ -69,6 +71,27 @@ func whole(k int, t Type) error {
 		return fmt.Errorf("input %d: %v numbers: want int64 ones, an index", k, t.Format)
 	}
 	return nil
+}
+
+// front returns an error if a number of an index is no place of an axis of size n, counted from the
+// front. ATen's gather, index_select, embedding, one_hot, scatter and index_add refuse those below
+// zero. Indexing in brackets counts them from the end, and so does ONNX everywhere.
+func front(index *tensor.Tensor, n int) error {
+	for i, v := range index.Data {
+		if n > 0 && (v < 0 || v >= float64(n)) {
+			return fmt.Errorf("index%v: %.0f: want 0 to %d", place(i, index.Shape), v, n-1)
+		}
+	}
+	return nil
+}
+
+// place returns the place of element i of a tensor.
+func place(i int, shape []int) []int {
+	at := make([]int, len(shape))
+	for a := len(at) - 1; a >= 0; a-- {
+		at[a], i = i%shape[a], i/shape[a]
+	}
+	return at
 }
 
 // indexed checks that there are an input and an index.
@@ -244,20 +267,42 @@ func (o OneHot) Infer(m Mode, in []Type) (Inference, error) {
 	return moved(m, o, in, slices.Insert(slices.Clone(in[0].Shape), a, o.Classes), nil)
 }
 
+// places returns the axis of input 0 along which an index, input 1, names places, and an error if one is
+// below zero and may not be.
+func (c *Call) places(at int, fromEnd bool) (int, error) {
+	x := c.In(0).Shape
+	a, err := axis("dim", at, len(x))
+	if err == nil && !fromEnd {
+		err = front(c.In(1), x[a])
+	}
+	return a, err
+}
+
 // Eval implements [Op].
 func (o Gather) Eval(c *Call) error {
-	a, _ := axis("dim", o.Axis, len(c.In(0).Shape))
+	a, err := c.places(o.Axis, o.FromEnd)
+	if err != nil {
+		return err
+	}
 	return index.Gather(c.Out[0], c.In(0), a, c.In(1))
 }
 
 // Eval implements [Op].
 func (o IndexSelect) Eval(c *Call) error {
-	a, _ := axis("dim", o.Axis, len(c.In(0).Shape))
+	a, err := c.places(o.Axis, o.FromEnd)
+	if err != nil {
+		return err
+	}
 	return index.Take(c.Out[0], c.In(0), a, c.In(1))
 }
 
 // Eval implements [Op].
-func (Embedding) Eval(c *Call) error { return index.Take(c.Out[0], c.In(0), 0, c.In(1)) }
+func (Embedding) Eval(c *Call) error {
+	if _, err := c.places(0, false); err != nil {
+		return err
+	}
+	return index.Take(c.Out[0], c.In(0), 0, c.In(1))
+}
 
 // Eval implements [Op].
 func (Index) Eval(c *Call) error {
@@ -282,6 +327,9 @@ func (o GatherND) Eval(c *Call) error {
 
 // Eval implements [Op].
 func (o OneHot) Eval(c *Call) error {
+	if err := front(c.In(0), o.Classes); err != nil {
+		return err
+	}
 	a, _ := axis("dim", o.Axis, len(c.Out[0].Shape))
 	return index.OneHot(c.Out[0], c.In(0), a)
 }

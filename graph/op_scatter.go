@@ -14,12 +14,14 @@ import (
 // index stays, scatter_add, scatter_reduce, and ONNX's ScatterElements. See
 // [index.Scatter].
 type Scatter struct {
-	Axis int `json:"dim"`
+	Axis    int  `json:"dim"`
+	FromEnd bool `json:"from_end"` // an index below zero counts from the end, as in ONNX; else it is an error, as in ATen
 }
 
 // ScatterAdd adds them: scatter_add.
 type ScatterAdd struct {
-	Axis int `json:"dim"`
+	Axis    int  `json:"dim"`
+	FromEnd bool `json:"from_end"` // as of [Gather]
 }
 
 // ScatterReduce makes the sum, mean, amax or amin of them, with the old number or, where
@@ -28,12 +30,14 @@ type ScatterReduce struct {
 	Axis    int    `json:"dim"`
 	Reduce  string `json:"reduce"`
 	Include bool   `json:"include_self"`
+	FromEnd bool   `json:"from_end"` // as of [Gather]
 }
 
 // IndexAdd adds the parts of a source, its third input, to its first, along an axis where
 // an index [n], its second, says: index_add. See [index.IndexAdd].
 type IndexAdd struct {
-	Axis int `json:"dim"`
+	Axis    int  `json:"dim"`
+	FromEnd bool `json:"from_end"` // as of [Gather]
 }
 
 // IndexReduce makes the sum, mean, amax or amin of them: index_reduce.
@@ -41,6 +45,7 @@ type IndexReduce struct {
 	Axis    int    `json:"dim"`
 	Reduce  string `json:"reduce"`
 	Include bool   `json:"include_self"`
+	FromEnd bool   `json:"from_end"` // as of [Gather]
 }
 
 // IndexPut puts values, its last input, into its first at places that indices, the inputs
@@ -216,30 +221,36 @@ func (o ScatterND) Infer(m Mode, in []Type) (Inference, error) {
 }
 
 // scatter evaluates the operations with an index for each number.
-func scatter(c *Call, at int, how index.Reduction, include bool) error {
-	a, _ := axis("dim", at, len(c.In(0).Shape))
+func scatter(c *Call, at int, fromEnd bool, how index.Reduction, include bool) error {
+	a, err := c.places(at, fromEnd)
+	if err != nil {
+		return err
+	}
 	return index.Scatter(c.Out[0], c.In(0), a, c.In(1), c.In(2), how, include)
 }
 
 // Eval implements [Op].
-func (o Scatter) Eval(c *Call) error { return scatter(c, o.Axis, index.Last, false) }
+func (o Scatter) Eval(c *Call) error { return scatter(c, o.Axis, o.FromEnd, index.Last, false) }
 
 // Eval implements [Op].
-func (o ScatterAdd) Eval(c *Call) error { return scatter(c, o.Axis, index.Sum, true) }
+func (o ScatterAdd) Eval(c *Call) error { return scatter(c, o.Axis, o.FromEnd, index.Sum, true) }
 
 // Eval implements [Op].
 func (o ScatterReduce) Eval(c *Call) error {
-	return scatter(c, o.Axis, reductions[o.Reduce], o.Include)
+	return scatter(c, o.Axis, o.FromEnd, reductions[o.Reduce], o.Include)
 }
 
 // Eval implements [Op].
 func (o IndexAdd) Eval(c *Call) error {
-	return IndexReduce{o.Axis, "sum", true}.Eval(c)
+	return IndexReduce{o.Axis, "sum", true, o.FromEnd}.Eval(c)
 }
 
 // Eval implements [Op].
 func (o IndexReduce) Eval(c *Call) error {
-	a, _ := axis("dim", o.Axis, len(c.In(0).Shape))
+	a, err := c.places(o.Axis, o.FromEnd)
+	if err != nil {
+		return err
+	}
 	return index.IndexAdd(c.Out[0], c.In(0), a, c.In(1), c.In(2), reductions[o.Reduce], o.Include)
 }
 

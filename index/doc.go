@@ -39,7 +39,8 @@
 //
 // # Indices
 //
-// An index below zero counts from the end. One that is outside is an error, which says
+// An index below zero counts from the end; package graph refuses it where ATen does. One that is
+// outside is an error, which says
 // where it stands, and the range: "index[0 3]: 7: want -4 to 3".
 //
 // # Order

@@ -131,6 +131,9 @@ func columnsOf(value string) ([]column, error) {
 		if err != nil || n < 1 || n > 1<<16 {
 			return nil, fmt.Errorf("%.40q: want a number of columns", parts[k+2])
 		}
+		if have[parts[k]] > 0 {
+			return nil, fmt.Errorf("%.60q: %.40q twice: want each column once", value, parts[k])
+		}
 		of = append(of, column{parts[k], n})
 		have[parts[k]] = n
 	}

@@ -51,18 +51,20 @@ func TestXYZ(t *testing.T) {
 
 func TestXYZErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "no molecule",
-		"x\n\n":                        "line 1: \"x\": want the number of atoms",
-		"2\n\nH 0 0 0\n":               "1 atoms: want 2",
-		"1\n\nH 0 0\n":                 "3 fields: want 4",
-		"1\n\nQq 0 0 0\n":              "want a chemical symbol",
-		"1\n\nH 0 0 z\n":               "\"z\": want a number",
-		"1\npbc=\"T F F\"\nH 0 0 0\n":  "periodic",
-		"1\nname=\"x\nH 0 0 0\n":       "want a closing",
-		"1\nProperties=pos:R:3\nH\n":   "want species:S:1 or Z:I:1",
-		"1\nProperties=pos:R\nH\n":     "want name:type:columns",
-		"1\nenergy=low\nH 0 0 0\n":     "energy: \"low\"",
-		"999999999999999999\nx\nH 0 0": "3 fields",
+		"":                            "no molecule",
+		"x\n\n":                       "line 1: \"x\": want the number of atoms",
+		"2\n\nH 0 0 0\n":              "1 atoms: want 2",
+		"1\n\nH 0 0\n":                "3 fields: want 4",
+		"1\n\nQq 0 0 0\n":             "want a chemical symbol",
+		"1\n\nH 0 0 z\n":              "\"z\": want a number",
+		"1\npbc=\"T F F\"\nH 0 0 0\n": "periodic",
+		"1\nname=\"x\nH 0 0 0\n":      "want a closing",
+		"1\nProperties=pos:R:3\nH\n":  "want species:S:1 or Z:I:1",
+		"1\nProperties=pos:R\nH\n":    "want name:type:columns",
+		"1\nProperties=species:S:1:pos:R:3:pos:R:3\nH 0 0 0 0 0 0\n": "\"pos\" twice",
+		"1\nProperties=species:S:1:pos:R:1:pos:R:3\nH 0 0 0 0\n":     "\"pos\" twice",
+		"1\nenergy=low\nH 0 0 0\n":                                   "energy: \"low\"",
+		"999999999999999999\nx\nH 0 0":                               "3 fields",
 	} {
 		_, err := ReadXYZ("f.xyz", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f.xyz: ") || strings.Contains(err.Error(), "\n") {

@@ -6,11 +6,11 @@ import (
 )
 
 func opGather(c *call) []int {
-	return one(c.add(graph.IndexSelect{Axis: c.int("axis", 0)}, c.arg(0), c.arg(1)))
+	return one(c.add(graph.IndexSelect{Axis: c.int("axis", 0), FromEnd: true}, c.arg(0), c.arg(1)))
 }
 
 func opGatherElements(c *call) []int {
-	return one(c.add(graph.Gather{Axis: c.int("axis", 0)}, c.arg(0), c.arg(1)))
+	return one(c.add(graph.Gather{Axis: c.int("axis", 0), FromEnd: true}, c.arg(0), c.arg(1)))
 }
 
 func opGatherND(c *call) []int {

@@ -19,14 +19,14 @@ func (c *call) reduction() string {
 
 func opScatterElements(c *call) []int {
 	at, of := c.axis("axis", 0, c.rank(c.arg(0))), c.reduction()
-	var op graph.Op = graph.Scatter{Axis: at}
+	var op graph.Op = graph.Scatter{Axis: at, FromEnd: true}
 	switch of {
 	case "sum":
-		op = graph.ScatterAdd{Axis: at}
+		op = graph.ScatterAdd{Axis: at, FromEnd: true}
 	case "amax", "amin":
-		op = graph.ScatterReduce{Axis: at, Reduce: of, Include: true}
+		op = graph.ScatterReduce{Axis: at, Reduce: of, Include: true, FromEnd: true}
 	case "prod":
-		return c.multiplied(graph.ScatterAdd{Axis: at}, func(index []int, s, shape []int) []int {
+		return c.multiplied(graph.ScatterAdd{Axis: at, FromEnd: true}, func(index []int, s, shape []int) []int {
 			to := make([]int, len(index))
 			for k, v := range index {
 				left, by := k, 1

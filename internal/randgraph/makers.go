@@ -161,7 +161,7 @@ var makers = map[string]func(b *builder) made{
 	"index_select": func(b *builder) made {
 		v, s := b.any()
 		a := b.IntN(len(s))
-		return made{attributes{"dim": a}, []int{v, b.whole(-s[a], s[a], 1+b.IntN(5))}}
+		return made{attributes{"dim": a, "from_end": true}, []int{v, b.whole(-s[a], s[a], 1+b.IntN(5))}}
 	},
 	"index": func(b *builder) made {
 		v, s := b.ranked(1, 2, 3)

@@ -52,6 +52,9 @@ func (b *builder) lost(n int) int {
 
 // part is what a sum along an axis is of: all, or all but the end.
 func (b *builder) part(x int, shape []int, axis int) int {
+	if len(shape) == 0 { // a number alone is a row of one, as PyTorch has it
+		return x
+	}
 	if axis < 0 {
 		axis += len(shape)
 	}

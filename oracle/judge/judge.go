@@ -93,6 +93,13 @@ func Check(q Question) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range q.Graph.Nodes {
+		if o, is := n.Op.(crossEntropy); is { // the only node of its graph
+			if err := o.classes(q.Inputs[0], q.Inputs[1]); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if q.Narrow == fp16.Float64 {
 		q.Narrow = q.narrowest()
 	}
@@ -101,6 +108,10 @@ func Check(q Question) (*Report, error) {
 		return nil, fmt.Errorf("output of shape %v: want %v", q.Output.Shape, want.Shape)
 	}
 	store := q.Output.Format
+	if len(q.Output.Data) == 0 {
+		return &Report{Verdict: NoPower, Store: store.String(), Claimed: q.Claimed != nil,
+			Reason: fmt.Sprintf("the output has shape %v: it has no element that could be judged", q.Output.Shape)}, nil
+	}
 	if store == fp16.Int64 { // of which every one is a float64 number
 		q.Output = &tensor.Tensor{Format: fp16.Float64, Shape: q.Output.Shape, Data: q.Output.Data}
 	}

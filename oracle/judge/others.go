@@ -95,7 +95,9 @@ func (b *builder) variance(op graph.Var, shape []int, x int) int {
 		axes = lastAxes(shape, len(shape))
 	}
 	for _, a := range axes {
-		n *= shape[(a+len(shape))%len(shape)]
+		if len(shape) > 0 { // a number alone has one number along any axis
+			n *= shape[(a+len(shape))%len(shape)]
+		}
 	}
 	correction := 1
 	if op.Correction != nil {

@@ -80,8 +80,10 @@ func (q *Question) axes() []string {
 			}
 		}
 	case graph.MatMul, graph.Linear, graph.Softmax, graph.LayerNorm, graph.RMSNorm:
-		if names[rank-1] = "column"; rank > 1 {
-			names[rank-2] = "row"
+		for a, name := range []string{"column", "row"} {
+			if a < rank {
+				names[rank-1-a] = name
+			}
 		}
 	}
 	return names

@@ -40,6 +40,17 @@ func (o crossEntropy) Infer(m graph.Mode, in []graph.Type) (graph.Inference, err
 // Eval implements [graph.Op]: it is only ever expanded.
 func (crossEntropy) Eval(*graph.Call) error { return errors.New("cross_entropy: has no definition") }
 
+// classes returns an error if a target is no class and not ignored, as PyTorch does.
+func (o crossEntropy) classes(logits, target *tensor.Tensor) error {
+	n := logits.Shape[1]
+	for i, v := range target.Data {
+		if (v < 0 || v >= float64(n)) && v != float64(o.Ignore) {
+			return fmt.Errorf("cross_entropy: target[%d]: %.0f: want 0 to %d, or ignore_index %d", i, v, n-1, o.Ignore)
+		}
+	}
+	return nil
+}
+
 // runningMaximum is the greatest number along the last axis up to the end of each block.
 type runningMaximum struct{ block int }
 
@@ -195,11 +206,30 @@ func (rotary) Name() string { return "rotary_embedding" }
 
 // Infer implements [graph.Op].
 func (rotary) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
-	if len(in) != 3 || len(in[0].Shape) < 1 || in[0].Shape[len(in[0].Shape)-1]%2 != 0 {
-		return graph.Inference{}, errors.New("input, cos, sin: want three inputs, of an even last size")
+	if len(in) != 3 || len(in[0].Shape) < 2 || in[0].Shape[len(in[0].Shape)-1]%2 != 0 {
+		return graph.Inference{}, errors.New("input, cos, sin: want an input [...,T,D] of an even D")
+	}
+	for k, t := range in[1:] {
+		if !spreads(t.Shape, in[0].Shape) {
+			return graph.Inference{}, fmt.Errorf("%s: shape %v: want one that spreads to %v",
+				[]string{"cos", "sin"}[k], t.Shape, in[0].Shape)
+		}
 	}
 	return graph.Inference{Out: []graph.Type{in[0]}}, nil
 }
 
 // Eval implements [graph.Op]: it is only ever expanded.
 func (rotary) Eval(*graph.Call) error { return errors.New("rotary_embedding: has no definition") }
+
+// spreads reports whether a shape spreads to another, as numpy does it.
+func spreads(shape, to []int) bool {
+	if len(shape) > len(to) {
+		return false
+	}
+	for i, d := range shape {
+		if d != 1 && d != to[len(to)-len(shape)+i] {
+			return false
+		}
+	}
+	return true
+}

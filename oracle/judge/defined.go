@@ -1,0 +1,23 @@
+package judge
+
+// defined puts the number of the operations' definitions where their steps have none. At an
+// infinity the one function can have a limit that its usual steps miss: softsign is 1, and
+// x/(1 + |x|) is Inf/Inf. A kernel that returns the limit is right there, and so is one that
+// returns NaN.
+func (q *Question) defined(y []float64) {
+	missed := func(i int) bool { return y[i] != y[i] && q.Output.Data[i] == q.Output.Data[i] }
+	var of []float64
+	for i := range y {
+		if !missed(i) {
+			continue
+		}
+		if of == nil {
+			out, err := exactly(&builder{Graph: q.Graph}, q.Inputs, nil)
+			if err != nil { // an operation that has steps alone
+				return
+			}
+			of = out[0].Data
+		}
+		y[i] = of[i]
+	}
+}
