@@ -15,30 +15,51 @@ func sub(a, b *big.Rat) *big.Rat { return new(big.Rat).Sub(a, b) }
 func mul(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
 func quo(a, b *big.Rat) *big.Rat { return new(big.Rat).Quo(a, b) }
 
+// scaleOf is how many times as large the result is.
+func scaleOf(a Axis, in, out int) *big.Rat {
+	switch {
+	case a.Scale != 0:
+		return bigref.Rat(a.Scale)
+	case a.Ratio != [2]int{}:
+		return ratio(a.Ratio[0], a.Ratio[1])
+	}
+	return ratio(out, in)
+}
+
 // position is that of number i, by ONNX's formulas.
 func position(a Axis, i, in, out int) *big.Rat {
-	s := ratio(out, in)
-	if a.Scale != 0 {
-		s = bigref.Rat(a.Scale)
-	}
+	s := scaleOf(a, in, out)
+	resized := mul(s, ratio(in, 1))
+	many := resized.Cmp(ratio(1, 1)) > 0
 	halfPixel := sub(quo(add(ratio(i, 1), ratio(1, 2)), s), ratio(1, 2))
+	end := ratio(in-1, 1)
 	switch a.Coordinates {
 	case PyTorchHalfPixel:
 		if out == 1 {
 			return new(big.Rat)
 		}
 	case HalfPixelSymmetric:
-		adjustment := quo(ratio(out, 1), mul(s, ratio(in, 1)))
-		return add(mul(ratio(in, 2), sub(ratio(1, 1), adjustment)), halfPixel)
+		return add(mul(ratio(in, 2), sub(ratio(1, 1), quo(ratio(out, 1), resized))), halfPixel)
 	case AlignCorners:
-		if out == 1 {
+		if !many {
 			return new(big.Rat)
 		}
-		return ratio(i*(in-1), out-1)
+		return quo(mul(ratio(i, 1), end), sub(resized, ratio(1, 1)))
 	case Asymmetric:
 		return quo(ratio(i, 1), s)
+	case CropAndResize:
+		first, last := bigref.Rat(a.First), bigref.Rat(a.Last)
+		if !many {
+			return mul(ratio(1, 2), mul(add(first, last), end))
+		}
+		return add(mul(first, end), quo(mul(mul(ratio(i, 1), sub(last, first)), end), sub(resized, ratio(1, 1))))
 	}
 	return halfPixel
+}
+
+// beyond reports whether a position is beyond the part that is extrapolated.
+func beyond(a Axis, at *big.Rat, in int) bool {
+	return a.Coordinates == CropAndResize && (at.Sign() < 0 || at.Cmp(ratio(in-1, 1)) > 0)
 }
 
 // floorOf returns the greatest integer that is at most x, by counting if x is near.
@@ -51,17 +72,17 @@ func floorOf(x *big.Rat) int {
 	return n
 }
 
-// kernel is a weight by the distance from the position.
-type kernel func(distance *big.Rat) *big.Rat
+// curve is a weight by the distance from the position.
+type curve func(distance *big.Rat) *big.Rat
 
-func triangle(d *big.Rat) *big.Rat {
+func tent(d *big.Rat) *big.Rat {
 	if d.Cmp(ratio(1, 1)) >= 0 {
 		return new(big.Rat)
 	}
 	return sub(ratio(1, 1), d)
 }
 
-func keys(coefficient float64) kernel {
+func cubicCurve(coefficient float64) curve {
 	a := bigref.Rat(coefficient)
 	n := func(v int) *big.Rat { return ratio(v, 1) }
 	return func(d *big.Rat) *big.Rat { // by Horner's scheme
@@ -83,12 +104,34 @@ type share struct {
 }
 
 // sharesAt returns the shares of the numbers around a position of an axis of n.
-func sharesAt(at *big.Rat, n int, k kernel) (all []share) {
-	base := floorOf(at)
-	for j := base - 2; j <= base+3; j++ {
-		if w := k(new(big.Rat).Abs(sub(at, ratio(j, 1)))); w.Sign() != 0 {
-			all = append(all, share{min(max(j, 0), n-1), w, bigref.Of(w)})
+func sharesAt(at *big.Rat, n int, k curve) []share { return sharesOf(Axis{}, at, n, n, k) }
+
+// sharesOf returns those of an axis. Nil are none, or such as have no sum to divide by.
+func sharesOf(a Axis, at *big.Rat, in, out int, k curve) (all []share) {
+	s := scaleOf(a, in, out)
+	if !a.Antialias || s.Cmp(ratio(1, 1)) > 0 {
+		s = ratio(1, 1)
+	}
+	width, _ := quo(ratio(2, 1), s).Float64()
+	base, total := floorOf(at), new(big.Rat)
+	for j := base - int(width) - 2; j <= base+int(width)+3; j++ {
+		w := k(mul(s, new(big.Rat).Abs(sub(at, ratio(j, 1)))))
+		if w.Sign() == 0 || a.Exclude && (j < 0 || j >= in) {
+			continue
 		}
+		total.Add(total, w)
+		all = append(all, share{row: min(max(j, 0), in-1), weight: w})
+	}
+	if a.Exclude || a.Antialias {
+		if total.Sign() == 0 {
+			return nil
+		}
+		for i := range all {
+			all[i].weight = quo(all[i].weight, total)
+		}
+	}
+	for i := range all {
+		all[i].ball = bigref.Of(all[i].weight)
 	}
 	return all
 }

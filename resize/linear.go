@@ -19,44 +19,50 @@ const u = 0x1p-53
 // the size of the result less 1. The float64 order is: the neighbours in row-major order,
 // each times the product of its weights, first axis first, added to 0; then one division
 // by the product of the denominators. Its error is at most g_(n+11) P/D, see the guard.
+//
+// With antialiasing, or without what is beyond the ends, the numbers of each window have
+// the sum of their weights for a denominator.
 func Linear(dst, src *tensor.Tensor, axes ...Axis) {
-	l := newLayout(dst, src, axes)
-	weigh(l, dst, src, len(axes), linear)
+	weigh(newLayout(dst, src, axes), dst, src, triangle)
 }
 
 // MaxCoefficient bounds the coefficient of Cubic.
 const MaxCoefficient = 16
 
 // Cubic resizes with the four neighbours on each axis, as [Linear] in all else. The
-// coefficient of the polynomials, -0.75 in PyTorch and ONNX, must be a multiple of 2^-30
-// and at most 16 in magnitude.
+// coefficient of the polynomials, in PyTorch and ONNX -0.75, in PyTorch -0.5 with
+// antialiasing, must be 0 or between 2^-149 and 16 in magnitude.
 func Cubic(dst, src *tensor.Tensor, coefficient float64, axes ...Axis) {
-	if scaled := math.Ldexp(coefficient, 30); !(math.Abs(coefficient) <= MaxCoefficient) || scaled != math.Trunc(scaled) {
-		panic("resize: a coefficient that is no multiple of 2^-30, or beyond 16")
+	if !Coefficient(coefficient) {
+		panic("resize: a coefficient that is not 0 or between 2^-149 and 16")
 	}
-	l := newLayout(dst, src, axes)
-	weigh(l, dst, src, len(axes), func(a Axis, in, out int) *weights { return cubic(a, coefficient, in, out) })
+	weigh(newLayout(dst, src, axes), dst, src, keys(coefficient))
+}
+
+// Coefficient reports whether Cubic takes a coefficient.
+func Coefficient(a float64) bool {
+	return a == 0 || math.Abs(a) <= MaxCoefficient && math.Abs(a) >= 0x1p-149
 }
 
 // mixer computes the weighted sums of planes.
 type mixer struct {
-	in            [most]int
-	axes          [most]*weights
-	denominator   float64
+	in            []int
+	axes          []*weights
 	f             fp16.Format
-	representable bool // products of all weights with float32 numbers are
+	representable bool    // products of all weights with float32 numbers are
+	underflow     float64 // what a term is off by at most if some of it underflows
 }
 
-func weigh(l *layout, dst, src *tensor.Tensor, axes int, of func(a Axis, in, out int) *weights) {
-	m := &mixer{in: l.in, denominator: 1, f: dst.Format}
-	bits := 0
-	for a := range most {
-		if m.axes[a] = none(); a >= most-axes {
-			m.axes[a] = of(l.axes[a], l.in[a], l.out[a])
+func weigh(l *layout, dst, src *tensor.Tensor, k kernel) {
+	m := &mixer{in: l.in, f: dst.Format}
+	bits, most := 0, 600/max(3, len(l.axes))
+	for a := range l.axes {
+		w := newWeights(newWindows(l.axes[a], k, l.in[a], l.out[a]), l.out[a], most)
+		m.axes = append(m.axes, w)
+		bits += w.bits
+		if w.scaled {
+			m.underflow = 0x1p-340
 		}
-		d, _ := new(big.Float).SetInt(m.axes[a].denominator).Float64()
-		m.denominator *= d
-		bits += m.axes[a].bits
 	}
 	m.representable = bits <= 29
 	l.each(dst, src, m.plane)
@@ -68,29 +74,79 @@ type line struct {
 	weight float64
 }
 
+// plane makes a result, row after row along the last axis.
 func (m *mixer) plane(out, in []float64) {
-	d, h, w := m.axes[0], m.axes[1], m.axes[2]
-	lines := make([]line, d.each*h.each)
-	k := 0
-	for z := 0; z < len(d.at); z += d.each {
-		for y := 0; y < len(h.at); y += h.each {
-			for i := range d.each {
-				for j := range h.each {
-					lines[i*h.each+j] = line{(d.at[z+i]*m.in[1] + h.at[y+j]) * m.in[2], d.w[z+i] * h.w[y+j]}
-				}
+	place := make([]int, len(m.axes))
+	last := len(m.axes) - 1
+	r := &row{mixer: m, in: in, place: place}
+	n := len(m.axes[last].d)
+	for k := 0; k < len(out); k += n {
+		rest := k / n
+		for a := last - 1; a >= 0; a-- {
+			place[a] = rest % len(m.axes[a].d)
+			rest /= len(m.axes[a].d)
+		}
+		if a := r.lines(); a < 0 {
+			r.run(out[k : k+n])
+		} else {
+			fill(out[k:k+n], m.f.Round(m.axes[a].alone[place[a]]))
+		}
+	}
+}
+
+// row is a row of a result under way.
+type row struct {
+	*mixer
+	in          []float64
+	place       []int // of the number, along each axis
+	all, before []line
+	denominator float64 // of the weights of lines
+}
+
+// lines finds the lines of neighbours, by the windows of all axes but the last. If one has
+// none it returns which axis that is, else -1.
+func (r *row) lines() int {
+	r.all = append(r.all[:0], line{0, 1})
+	r.denominator = 1
+	last := len(r.axes) - 1
+	for a, w := range r.axes[:last] {
+		i := r.place[a]
+		if w.first[i] == w.first[i+1] {
+			return a
+		}
+		r.before, r.all = r.all, r.before[:0]
+		for _, l := range r.before {
+			for k := w.first[i]; k < w.first[i+1]; k++ {
+				r.all = append(r.all, line{l.at*r.mixer.in[a] + w.at[k], float64(l.weight * w.w[k])})
 			}
-			for x := 0; x < len(w.at); x += w.each {
-				sum, size := mix(in, lines, w.at[x:x+w.each], w.w[x:x+w.each])
-				v := sum / m.denominator
-				if m.f == fp16.Float64 || v-v != 0 {
-					out[k] = m.f.Round(v) // finite terms do not overflow: IEEE 754's answer
-				} else if r, ok := m.f.Decide(v, m.bound(size, len(lines)*w.each)); ok {
-					out[k] = r
-				} else {
-					out[k] = m.f.Round(m.settle(in, lines, z, y, x))
-				}
-				k++
-			}
+		}
+		r.denominator *= w.d[i]
+	}
+	for k := range r.all {
+		r.all[k].at *= r.mixer.in[last]
+	}
+	return -1
+}
+
+// run makes the numbers of a row.
+func (r *row) run(out []float64) {
+	last := r.axes[len(r.axes)-1]
+	for x := range out {
+		i, j := last.first[x], last.first[x+1]
+		if i == j {
+			out[x] = r.f.Round(last.alone[x])
+			continue
+		}
+		sum, size := mix(r.in, r.all, last.at[i:j], last.w[i:j])
+		d := float64(r.denominator * last.d[x])
+		v := sum / d
+		if r.f == fp16.Float64 || sum-sum != 0 {
+			out[x] = r.f.Round(v) // finite terms do not overflow: IEEE 754's answer
+		} else if y, ok := r.f.Decide(v, r.bound(size, d, len(r.all)*(j-i))); ok {
+			out[x] = y
+		} else {
+			r.place[len(r.place)-1] = x
+			out[x] = r.f.Round(r.settle(d))
 		}
 	}
 }
@@ -110,51 +166,72 @@ func mix(in []float64, lines []line, at []int, w []float64) (sum, size float64) 
 // bound bounds the error of a weighted mean of n numbers.
 //
 // With D the product of the denominators, P the sum of |weights x| and g_k = k u/(1 - k u):
-// a term has three weights that were rounded to float64, two products of them and one with
-// x, 6 roundings; n-1 additions round, the first, to 0, does not; D has three numbers that
-// were rounded and two products, and the division rounds once. So
+// of a axes, a term has a weights that were rounded to float64, a-1 products of them and one
+// with x, 2a roundings; n-1 additions round, the first, to 0, does not; D has a numbers that
+// were rounded and a-1 products, and the division rounds once. So
 //
-//	|y^ - y| <= g_(n+11) P/D.
+//	|y^ - y| <= g_(n-1+4a) P/D.
 //
-// P and P/D are computed with a relative error below that, for n at most 64; a factor 1.0001
-// covers it. Nothing underflows: D is below 2^600, terms and P/D are above 2^-800 or 0. If
-// P is 0 the mean is exactly 0, and so is the bound.
-func (m *mixer) bound(size float64, n int) float64 {
-	return 1.0001 * u * float64(n+11) * size / m.denominator
+// Three axes are counted for fewer, too. P and P/D are computed with a relative error below
+// that; a factor 1.0001 covers it, as no sum has 2^36 numbers. If P is 0 the mean is exactly
+// 0, and so is the bound.
+//
+// Weights of at most 200 bits (600/a of more axes) do not underflow: D is below 2^600, terms
+// and P/D are above 2^-800 or 0. Larger ones are multiplied by a power of two, so that they
+// may: then each of the 2a roundings of a term is off by at most 2^-1075 more, times all the
+// factors that follow, which are below 2^600 2^128 in all.
+//
+// Numerators of either sign may nearly cancel in a denominator. If D is above 2^-400, so are all
+// of which it is the product above 2^-1000, and none has underflowed; else nothing is known.
+func (r *row) bound(size, d float64, n int) float64 {
+	if d < 0x1p-400 {
+		return math.Inf(1)
+	}
+	roundings := float64(n - 1 + 4*max(3, len(r.axes)))
+	return (1.0001*u*roundings*size + r.underflow*float64(n)) / d
 }
 
-// settle returns the weighted mean of finite numbers rounded to odd. Where the weights
-// have few bits the sum mostly loses nothing in float64: such means are often the middle of
-// two numbers.
-func (m *mixer) settle(in []float64, lines []line, z, y, x int) float64 {
-	d, h, w := m.axes[0], m.axes[1], m.axes[2]
-	if m.representable {
+// settle returns the weighted mean of finite numbers rounded to odd, of the denominator d.
+// Where the weights have few bits the sum mostly loses nothing in float64: such means are
+// often the middle of two numbers.
+func (r *row) settle(d float64) float64 {
+	if r.representable {
+		last := r.axes[len(r.axes)-1]
+		x := r.place[len(r.place)-1]
 		sum, lost := 0.0, 0.0
-		for _, l := range lines {
-			for c := range w.each {
+		for _, l := range r.all {
+			for k := last.first[x]; k < last.first[x+1]; k++ {
 				var e float64
-				sum, e = exact.TwoSum(sum, float64(float64(l.weight*w.w[x+c])*in[l.at+w.at[x+c]]))
+				sum, e = exact.TwoSum(sum, float64(float64(l.weight*last.w[k])*r.in[l.at+last.at[k]]))
 				lost += math.Abs(e)
 			}
 		}
 		if lost == 0 {
-			return exact.Divide(sum, m.denominator)
+			return exact.Divide(sum, d)
 		}
 	}
-	total, p := new(big.Int), new(big.Int)
-	for i, l := range lines {
-		for c := range w.each {
-			fraction, e := math.Frexp(in[l.at+w.at[x+c]])
-			p.SetInt64(int64(math.Ldexp(fraction, 24))) // a float32 number: p 2^(e-24)
-			p.Lsh(p, uint(e-24+least))
-			p.Mul(p, d.numerator(z+i/h.each))
-			p.Mul(p, h.numerator(y+i%h.each))
-			p.Mul(p, w.numerator(x+c))
-			total.Add(total, p)
-		}
+	windows, denominator := make([]window, len(r.axes)), big.NewInt(1)
+	for a, w := range r.axes {
+		windows[a] = w.of(r.place[a])
+		denominator.Mul(denominator, windows[a].denominator)
 	}
-	p.Mul(d.denominator, h.denominator)
-	return exact.Quotient(total, -least, p.Mul(p, w.denominator))
+	return exact.Quotient(exactly(windows, r.in, r.mixer.in), -least, denominator)
+}
+
+// exactly returns the sum of numbers times the numerators of a window of each axis, in units
+// of 2^-least.
+func exactly(windows []window, in []float64, size []int) *big.Int {
+	if len(windows) == 0 {
+		fraction, e := math.Frexp(in[0])
+		x := big.NewInt(int64(math.Ldexp(fraction, 24))) // a float32 number: x 2^(e-24)
+		return x.Lsh(x, uint(e-24+least))
+	}
+	sum, step := new(big.Int), len(in)/size[0]
+	for i, at := range windows[0].at {
+		s := exactly(windows[1:], in[at*step:(at+1)*step], size[1:])
+		sum.Add(sum, s.Mul(s, windows[0].numerators[i]))
+	}
+	return sum
 }
 
 // least makes every float32 number p 2^e with 24 bits a multiple of 2^-least.

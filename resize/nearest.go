@@ -3,6 +3,7 @@ package resize
 import (
 	"math/big"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -34,31 +35,53 @@ func Nearest(dst, src *tensor.Tensor, r Rounding, axes ...Axis) {
 		panic("resize: unknown rounding")
 	}
 	l := newLayout(dst, src, axes)
-	var at [most][]int
-	for a := range most {
-		at[a] = r.neighbours(l.axes[a], l.in[a], l.out[a])
+	at := make([][]int, len(axes))
+	for a := range axes {
+		at[a] = r.neighbours(&l.axes[a], l.in[a], l.out[a])
 	}
 	l.each(dst, src, func(out, in []float64) {
-		k := 0
-		for _, z := range at[0] {
-			for _, y := range at[1] {
-				line := in[(z*l.in[1]+y)*l.in[2]:][:l.in[2]]
-				for _, x := range at[2] {
-					out[k] = dst.Format.Round(line[x])
-					k++
-				}
-			}
+		if len(out) > 0 {
+			pick(dst.Format, out, in, l, at)
 		}
 	})
 }
 
+// outside is the place of a position that CropAndResize puts beyond the source.
+const outside = -1
+
+// pick sets out to the numbers of in at the places along the first axis and those after it.
+func pick(f fp16.Format, out, in []float64, l *layout, at [][]int) {
+	a := len(l.in) - len(at)
+	n, m := len(out)/len(at[0]), len(in)/l.in[a]
+	for i, k := range at[0] {
+		switch to := out[i*n : (i+1)*n]; {
+		case k == outside:
+			fill(to, f.Round(l.axes[a].Outside))
+		case len(at) == 1:
+			to[0] = f.Round(in[k])
+		default:
+			pick(f, to, in[k*m:(k+1)*m], l, at[1:])
+		}
+	}
+}
+
+func fill(out []float64, v float64) {
+	for i := range out {
+		out[i] = v
+	}
+}
+
 // neighbours returns the number next to every position of an axis.
-func (r Rounding) neighbours(a Axis, in, out int) []int {
+func (r Rounding) neighbours(a *Axis, in, out int) []int {
 	all := a.positions(in, out)
 	d, one, two := all.denominator, big.NewInt(1), new(big.Int).Lsh(all.denominator, 1)
 	at := make([]int, out)
 	for i := range at {
 		p := all.at(i)
+		if a.outside(p, &all, in) {
+			at[i] = outside
+			continue
+		}
 		of := d
 		switch r { // each is a floor
 		case Ceil: // (p + d - 1)/d
@@ -70,7 +93,7 @@ func (r Rounding) neighbours(a Axis, in, out int) []int {
 			p.Lsh(p, 1).Add(p, d).Sub(p, one)
 			of = two
 		}
-		at[i], _ = floor(p, of, 0, in-1)
+		at[i] = clamp(floor(p, of), 0, in-1)
 	}
 	return at
 }

@@ -21,6 +21,7 @@ inputs = {
     "volume": torch.randn(1, 1, 3, 4, 3, dtype=torch.float64),
     "pair": torch.tensor([[[1.0, 2.0]]], dtype=torch.float32),
     "equal": torch.randint(-2, 3, (1, 1, 6, 7)).double(),
+    "nine": torch.tensor([0.0, 0, 0, 0, nan, 0, 0, 0, 0], dtype=torch.float64)[None, None, None],
     "special": torch.tensor([[nan, 1, -inf, -inf, 2, nan], [3, nan, -inf, -inf, inf, 5],
                              [-0.0, 0.0, 1, 1, 0.0, -0.0], [-1, -2, 1, 1, -0.0, 0.0]], dtype=torch.float64)[None, None],
 }
@@ -63,6 +64,11 @@ for name, n in ("line", 1), ("plane", 2), ("volume", 3):
             case("interpolate", name, mode=linear[name], align_corners=corners, **attributes)
             if n == 2:
                 case("interpolate", name, mode="bicubic", align_corners=corners, **attributes)
+                for mode in "bilinear", "bicubic":
+                    case("interpolate", name, mode=mode, align_corners=corners, antialias=True, **attributes)
+for corners in False, True:
+    case("interpolate", "plane", mode="bilinear", align_corners=corners, antialias=True, size=[1, 3])
+    case("interpolate", "nine", mode="bilinear", align_corners=corners, antialias=True, size=[1, 3])
 case("interpolate", "pair", size=82)
 case("interpolate", "special", mode="nearest", scale_factor=2.0)
 case("interpolate", "special", mode="bilinear", size=[3, 4])

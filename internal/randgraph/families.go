@@ -96,7 +96,7 @@ func interpolate(b *builder) made {
 	}
 	a := attributes{"mode": mode, "size": b.some(len(s)-2, 1, 8)}
 	if strings.Contains(mode, "linear") || mode == "bicubic" {
-		a["align_corners"] = b.flip()
+		a["align_corners"], a["antialias"] = b.flip(), b.flip()
 	}
 	return made{a, []int{v}}
 }

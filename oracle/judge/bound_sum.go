@@ -118,7 +118,7 @@ func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight floa
 			most = windows(in[0].v.Shape, v.Shape)
 			break
 		}
-		return []float64{16}, 1, nil
+		return []float64{neighbours(op, in[0].v.Shape, v.Shape)}, 1, nil
 	case graph.CumSum, graph.IndexAdd, graph.ScatterAdd:
 		ones := make([]*tensor.Tensor, len(in))
 		for k, b := range in {
@@ -139,6 +139,18 @@ func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight floa
 		return []float64{most}, 1, nil
 	}
 	return []float64{most}, 1 / most, nil
+}
+
+// neighbours is of how many numbers a resized one is a sum: 16, or as many as antialias's window has.
+func neighbours(op graph.Interpolate, in, out []int) float64 {
+	if !op.Antialias {
+		return 16
+	}
+	n := 1.0
+	for a := 2; a < len(in); a++ {
+		n *= 2 + math.Ceil(4*max(1, float64(in[a])/float64(out[a])))
+	}
+	return max(n, 16)
 }
 
 // windows is how many numbers the largest window of an adaptive pool has: of s numbers and o windows they

@@ -235,9 +235,11 @@ for n in (1, 2, 3):
     rule(f"adaptive_max_pool{n}d.default")(adaptive_max_pool)
 
 
-def upsample(overload: str, mode: str) -> None:
+def upsample(overload: str, mode: str, antialias: bool = False) -> None:
     def f(c: Any, a: Dict[str, Any]) -> Any:
         attributes: Dict[str, Any] = {"mode": mode}
+        if antialias:
+            attributes["antialias"] = True
         if a.get("align_corners"):
             attributes["align_corners"] = True
         scales = a.get("scale_factors")
@@ -257,6 +259,8 @@ for n, linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
     upsample(f"_upsample_nearest_exact{n}d", "nearest-exact")
     upsample(f"upsample_{linear}{n}d", linear)
 upsample("upsample_bicubic2d", "bicubic")
+upsample("_upsample_bilinear2d_aa", "bilinear", antialias=True)
+upsample("_upsample_bicubic2d_aa", "bicubic", antialias=True)
 same("pixel_shuffle", "self", "upscale_factor")
 same("pixel_unshuffle", "self", "downscale_factor")
 
