@@ -21,6 +21,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/replay"
 	"github.com/refrun/refrun/oracle/internal/steps"
 	"github.com/refrun/refrun/oracle/internal/structure"
+	"github.com/refrun/refrun/oracle/internal/tape"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
@@ -120,7 +121,7 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	if budget > 0 {
 		f.Until = time.Now().Add(budget)
 	}
-	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, noisestat.Check, replay.Check, probe.Check}
+	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, tape.Check, noisestat.Check, replay.Check, probe.Check}
 	if probe.IsNonfinite(e) { // states are NaN on purpose
 		gates = []facts.Check{probe.Check}
 	}

@@ -85,7 +85,7 @@ func TestSaid(t *testing.T) {
 
 // sources are the files whose sentences are read.
 var sources = []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go", "internal/match/leak.go", "internal/match/report.go",
-	"internal/structure/*.go", "internal/layers/*.go", "internal/steps/*.go", "internal/noisestat/*.go", "internal/replay/*.go", "internal/probe/gate.go"}
+	"internal/structure/*.go", "internal/layers/*.go", "internal/steps/*.go", "internal/noisestat/*.go", "internal/tape/*.go", "internal/replay/*.go", "internal/probe/gate.go"}
 
 // TestGates: the sentences of each gate are read, and what it finds without a name has a row
 // of the table of faults.

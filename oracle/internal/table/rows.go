@@ -282,6 +282,9 @@ var all = []Row{
 	{ID: "noise.realizations-share-their-noise", Name: "realizations share their noise", Verdict: random, Advice: seeding},
 	{ID: "noise.steps-share-their-noise", Name: "steps share their noise", Verdict: random, Advice: seeding},
 	{ID: "noise.seeds-overlap", Name: "seeds overlap", Verdict: random, Advice: seeding},
+	{ID: "noise.constant-draws", Name: "constant draws", Verdict: random, Advice: drawFormula},
+	{ID: "noise.draws-repeat", Name: "draws repeat", Verdict: random, Advice: otherDraws},
+	{ID: "noise.draws-of-few-values", Name: "draws of few values", Verdict: random, Advice: drawFormula},
 	// what no row explains, by the gate that saw it
 	{ID: "unnamed.structure"}, {ID: "unnamed.bound"}, {ID: "unnamed.statistics"}, {ID: "unnamed.conformity"}, {ID: "unnamed.accuracy"},
 	{ID: "unnamed.noise"}, {ID: "unnamed.rollout"}, {ID: "unnamed.probe"},
