@@ -5,10 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -135,10 +136,11 @@ func (m *merger) zarr(dir string, l Layout) error {
 
 // zarrSmall writes all arrays but the trajectories, a file of each after the other.
 func (m *merger) zarrSmall(dir string, all map[string]*zarr.Array) error {
-	for name, a := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if name == "trajectories" {
 			continue
 		}
+		a := all[name]
 		for k := range a.Files() {
 			err := a.WriteFile(dir, name, k, func(put func([]float64) error) error {
 				for i := k * a.Rows; i < min((k+1)*a.Rows, len(m.units)); i++ {
@@ -213,7 +215,7 @@ func (m *merger) apart(dir string, _ Layout) error {
 		if err != nil {
 			return err
 		}
-		return disk.Replace(filepath.Join(dir, fmt.Sprintf("%08d.safetensors", u.Index)), 0o666, func(w io.Writer) error {
+		return disk.ReplaceAlone(filepath.Join(dir, fmt.Sprintf("%08d.safetensors", u.Index)), 0o666, func(w disk.File) error {
 			b := bufio.NewWriterSize(w, 1<<20)
 			b.Write(head) // an error stays with b
 			b.Write(fp16.Float64.Append(fp16.Float64.Append(nil, u.Point), u.Values))

@@ -151,7 +151,7 @@ func TestFeatures(t *testing.T) {
 					s, err := q.open(i)
 					if err == nil {
 						err = s.read(name, 0, v[k][:])
-						s.file.Close()
+						s.close()
 					}
 					if err != nil {
 						t.Fatal(err)

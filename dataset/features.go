@@ -54,34 +54,24 @@ func featuresHDF5(path string, size, shape []int, all *rollout.Measures, x0 []fl
 	for _, name := range rollout.DiagnosticNames {
 		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float64, Shape: append([]int{1}, size...)})
 	}
-	partial := path + ".partial"
-	f, err := disk.Create(partial)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w, err := hdf5.Create(f, specs)
-	if err != nil {
-		return err
-	}
-	if err := w.Write("/inputs/fields", []int{0, 0, 0, 0}, x0); err != nil {
-		return err
-	}
-	for k, name := range rollout.DiagnosticNames {
-		if err := w.Write("/metrics/"+name, []int{0, 0, 0}, all[k]); err != nil {
+	return disk.ReplaceAlone(path, 0o666, func(f disk.File) error {
+		w, err := hdf5.Create(f, specs)
+		if err != nil {
 			return err
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(about)) {
-		if err := w.Attr("/metadata", name, about[name]); err != nil {
+		if err := w.Write("/inputs/fields", []int{0, 0, 0, 0}, x0); err != nil {
 			return err
 		}
-	}
-	if err := w.Finish(); err != nil {
-		return err
-	}
-	if err := disk.Rename(partial, path); err != nil {
-		return err
-	}
-	return disk.SyncDir(filepath.Dir(path))
+		for k, name := range rollout.DiagnosticNames {
+			if err := w.Write("/metrics/"+name, []int{0, 0, 0}, all[k]); err != nil {
+				return err
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(about)) {
+			if err := w.Attr("/metadata", name, about[name]); err != nil {
+				return err
+			}
+		}
+		return w.Finish()
+	})
 }

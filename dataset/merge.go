@@ -35,7 +35,8 @@ type merger struct {
 // latter's folders. gzip is its level of compression, 1 to 9, 0 for none; chunks of HDF5 units are
 // copied as they are. Of both a piece is held at a time, a state, so that memory does not
 // grow with the operators, but for what plan and index need of each. All units must have been
-// made, and be of one size.
+// made, and be of one size. What is copied has been compared with the units' records: a unit that
+// is not as it was made is an error.
 func (p *Plan) Merge(path string, gzip int, progress func(done, total int)) (string, error) {
 	write := map[string]func(*merger, string) error{".safetensors": (*merger).safetensors, ".h5": (*merger).hdf5}[filepath.Ext(path)]
 	if write == nil {
@@ -59,6 +60,9 @@ func (p *Plan) merger(gzip int, progress func(done, total int), same bool) (*mer
 		return nil, fmt.Errorf("--gzip: %d: want a level from 1 to 9, or 0 for none", gzip)
 	}
 	if missing := p.Missing(); len(missing) > 0 {
+		if r, err := p.Record(missing[0]); err != nil || r != nil && p.size(missing[0]) >= 0 {
+			return nil, fmt.Errorf("%s: unit %d: %s", p.Dir, missing[0], p.fault(missing[0], false))
+		}
 		return nil, fmt.Errorf("%s: %d of %d units missing, the first is %d: want all of them", p.Dir, len(missing), len(p.Lines), missing[0])
 	}
 	m := &merger{Plan: p, states: p.units.States, gzip: gzip, progress: progress}
@@ -106,7 +110,7 @@ func (m *merger) read(i int, name string, n, piece int, f func(k int, v []float6
 	if err != nil {
 		return err
 	}
-	defer s.file.Close()
+	defer s.close()
 	v := make([]float64, piece)
 	for k := 0; k*piece < n; k++ {
 		if err := s.read(name, k*piece, v); err != nil {
@@ -161,7 +165,7 @@ func (m *merger) safetensors(path string) error {
 	if err != nil {
 		return err
 	}
-	err = disk.Replace(path, 0o666, func(w io.Writer) error {
+	err = disk.ReplaceAlone(path, 0o666, func(w disk.File) error {
 		b := bufio.NewWriterSize(w, 1<<20)
 		b.Write(head) // an error stays with b
 		for _, i := range m.units {

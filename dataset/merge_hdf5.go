@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -17,30 +16,15 @@ import (
 // once, in /trajectories [N,M,T,C,H,W], a chunk for each state; /outputs/fields and, for
 // each channel, /t0_fields/cK [N*M,T,H,W] are views of it.
 func (m *merger) hdf5(path string) error {
-	partial := path + ".partial"
-	f, err := disk.Create(partial)
-	if err != nil {
-		return named(partial, err)
-	}
-	defer f.Close()
-	w, err := hdf5.Create(f, m.specs())
-	for _, part := range []func(*hdf5.Writer) error{m.spinlock, m.well1, m.perUnit, m.fill, (*hdf5.Writer).Finish} {
-		if err == nil {
-			err = part(w)
+	return named(path, disk.ReplaceAlone(path, 0o666, func(f disk.File) error {
+		w, err := hdf5.Create(f, m.specs())
+		for _, part := range []func(*hdf5.Writer) error{m.spinlock, m.well1, m.perUnit, m.fill, (*hdf5.Writer).Finish} {
+			if err == nil {
+				err = part(w)
+			}
 		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		if err = disk.Rename(partial, path); err == nil {
-			return named(path, disk.SyncDir(filepath.Dir(path)))
-		}
-	}
-	if err != nil {
-		disk.Remove(partial)
-	}
-	return named(path, err)
+		return err
+	}))
 }
 
 // specs declares what is stored.
@@ -290,22 +274,22 @@ func (m *merger) chunks(w *hdf5.Writer, i int) error {
 	if err != nil {
 		return err
 	}
-	defer s.file.Close()
+	defer s.close()
 	at := func(k int) []int { return []int{i, k / m.shape[1], k % m.shape[1], 0, 0, 0} }
 	if s.h5 != nil {
 		d, err := s.h5.Dataset("/trajectories")
 		if err != nil {
-			return err
+			return s.broken(err)
 		}
 		if spec := m.specs()[0]; d.Storable(spec) {
 			for k := range m.shape[0] * m.shape[1] {
 				from := at(k)
 				from[0] = 0
 				b, err := d.StoredChunk(from...)
-				if err == nil {
-					err = w.CopyChunk("/trajectories", at(k), b)
-				}
 				if err != nil {
+					return s.broken(err)
+				}
+				if err := w.CopyChunk("/trajectories", at(k), b); err != nil {
 					return err
 				}
 			}

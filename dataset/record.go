@@ -95,12 +95,18 @@ func hash(path string) (string, int64, error) {
 		return "", 0, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
+	sum, n, err := hashOf(f)
 	if err != nil {
 		return "", 0, fmt.Errorf("%s: %w", path, fault.Cause(err))
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), n, nil
+	return sum, n, nil
+}
+
+// hashOf returns the SHA-256 of what is read to its end, and how long that is.
+func hashOf(r io.Reader) (string, int64, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	return fmt.Sprintf("%x", h.Sum(nil)), n, err
 }
 
 // Missing returns the units of the plan that have not been made.

@@ -3,47 +3,98 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 
-	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )
 
-// source is the file of a unit that is read.
+// source is the file of a unit that is read. What is read of it has been compared with the
+// unit's record.
 type source struct {
+	unit   int
 	path   string
-	file   disk.File
+	close  func() error
 	tensor *safetensors.File
 	h5     *hdf5.File
 }
 
-// open opens the file of a unit.
-func (p *Plan) open(i int) (*source, error) { return openSource(p.place(i)) }
-
-func openSource(path string) (*source, error) {
-	s := &source{path: path}
-	f, size, err := fault.OpenRegular(s.path)
+// open opens the file of a unit, which must be the one that its record speaks of.
+func (p *Plan) open(i int) (*source, error) {
+	r, err := p.Record(i)
 	if err != nil {
 		return nil, err
 	}
-	s.file = f
-	if filepath.Ext(s.path) == ".h5" {
-		s.h5, err = hdf5.New(s.path, f, size)
+	if r == nil {
+		return nil, fmt.Errorf("%s: unit %d: not made", p.Dir, i)
+	}
+	s := &source{unit: i, path: p.place(i)}
+	var at io.ReaderAt
+	size := r.Bytes
+	if r.Seal == "" {
+		at, err = s.whole(r)
+	} else if c, e := rollout.OpenChecked(s.path, r.Seal); e != nil {
+		err = e
 	} else {
-		s.tensor, err = safetensors.ParseAt(s.path, f, size)
+		at, size, s.close = c, c.Size, c.Close
+	}
+	if err == nil {
+		err = s.parse(at, size)
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		return nil, s.broken(err)
 	}
 	return s, nil
+}
+
+// whole opens a file of which the record says the SHA-256.
+func (s *source) whole(r *Record) (io.ReaderAt, error) {
+	f, _, err := fault.OpenRegular(s.path)
+	if err != nil {
+		return nil, err
+	}
+	s.close = f.Close
+	sum, n, err := hashOf(f)
+	if err == nil && (sum != r.SHA256 || n != r.Bytes) {
+		err = fmt.Errorf("%s: SHA-256 %s: want %.64s, as its record says", s.path, sum, r.SHA256)
+	}
+	return f, err
+}
+
+// parse reads what the file says of its arrays.
+func (s *source) parse(at io.ReaderAt, size int64) (err error) {
+	if filepath.Ext(s.path) == ".h5" {
+		s.h5, err = hdf5.New(s.path, at, size)
+	} else {
+		s.tensor, err = safetensors.ParseAt(s.path, at, size)
+	}
+	return err
+}
+
+// broken says whose file it is that something is wrong with.
+func (s *source) broken(err error) error {
+	if s.close != nil {
+		s.close()
+	}
+	if cause := fault.Cause(err); cause != err {
+		return fmt.Errorf("unit %d: %s: %w", s.unit, s.path, cause)
+	}
+	return fmt.Errorf("unit %d: %w", s.unit, err)
 }
 
 // read sets v to the numbers of an array from an index on: "trajectory" [M,T,C,H,W] or a
 // diagnostic [M,T].
 func (s *source) read(name string, at int, v []float64) error {
+	if err := s.numbers(name, at, v); err != nil {
+		return s.broken(err)
+	}
+	return nil
+}
+
+func (s *source) numbers(name string, at int, v []float64) error {
 	if s.h5 != nil {
 		path := "/metrics/" + name
 		if name == trajectory {
@@ -100,7 +151,7 @@ func (p *Plan) State(unit, realization, t, channel int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.file.Close()
+	defer f.close()
 	v := make([]float64, s.H*s.W)
 	at := (realization*u.Rollout.Timesteps+t)*s.Len() + channel*len(v)
 	return v, f.read(trajectory, at, v)

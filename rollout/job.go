@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/refrun/refrun/fp16"
@@ -296,14 +295,8 @@ func (j *Job) Left() bool {
 // clear removes the checkpoint of a run that is done, and the beginnings of others that
 // a kill left.
 func (j *Job) clear(ck string) error {
-	all, _ := disk.ReadDir(filepath.Dir(ck))
-	for _, f := range all {
-		for _, path := range []string{ck, sumsPath(j.Path)} {
-			if rest, ok := strings.CutPrefix(f.Name(), filepath.Base(path)+"."); ok && strings.HasSuffix(rest, ".tmp") {
-				disk.Remove(filepath.Join(filepath.Dir(ck), f.Name()))
-			}
-		}
-	}
+	disk.Sweep(ck)
+	disk.Sweep(sumsPath(j.Path))
 	return remove(ck)
 }
 

@@ -159,7 +159,7 @@ func (o npz) Finish() (err error) {
 		return err
 	}
 	packed := partial(o.path) + ".npz"
-	out, err := disk.Create(packed)
+	out, err := disk.CreateNew(packed)
 	if err != nil {
 		return o.failed(err)
 	}

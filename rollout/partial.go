@@ -134,11 +134,14 @@ func (p *partialFile) reopen() error {
 // hold opens the partial file, which is this process's until it is closed: two that
 // write one file would leave a mixture.
 func (p *partialFile) hold(flags int) (err error) {
+	if is, err := disk.Lstat(p.name()); err == nil && is.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%s: a link: want a regular file, or none", p.name())
+	}
 	if p.f, err = disk.OpenFile(p.name(), os.O_RDWR|flags, 0o644); err != nil {
 		p.f = nil
 		return fmt.Errorf("%s: %w: want a place to write to", p.name(), fault.Cause(err))
 	}
-	held, none := locked(p.f)
+	held, none := disk.Lock(p.f)
 	p.lockless = none
 	free := !held
 	if free {
@@ -168,7 +171,7 @@ func (p *partialFile) current() (bool, error) {
 }
 
 // ErrBusy is the error of a job whose output another process, or another job, writes.
-var ErrBusy = errors.New("another process writes it")
+var ErrBusy = disk.ErrBusy
 
 func busy(path string) error {
 	return fmt.Errorf("%s: %w: want it to end, or another name", partial(path), ErrBusy)

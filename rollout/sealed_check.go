@@ -45,19 +45,11 @@ func (s *sealed) check(digest *Digest) (b broken, err error) {
 			b.parts = append(b.parts, filepath.Base(sumsPath(s.path)))
 		}
 	} else {
-		is, err := rest(s.path, s.file, s.size, s.kept)
+		is, ok, err := s.sealing()
 		if err != nil {
 			return b, err
 		}
-		says := make([]byte, s.sealAt.n)
-		if n, err := s.file.ReadAt(says, s.sealAt.at); n < len(says) {
-			return b, s.failed(s.sealAt.at, err)
-		}
-		want := is[:]
-		if len(says) == 2*sha256.Size {
-			want = []byte(hex.EncodeToString(is[:]))
-		}
-		if !bytes.Equal(says, want) {
+		if !ok {
 			b.parts = append(b.parts, "its header, metadata, diagnostics, hashes or seal")
 		}
 		s.seal = is
@@ -72,6 +64,22 @@ func (s *sealed) check(digest *Digest) (b broken, err error) {
 		b.parts = append(b.parts, "its digest")
 	}
 	return b, nil
+}
+
+// sealing returns the hash that the seal must be, and whether it is.
+func (s *sealed) sealing() (is sum, ok bool, err error) {
+	if is, err = rest(s.path, s.file, s.size, s.kept); err != nil {
+		return is, false, err
+	}
+	says := make([]byte, s.sealAt.n)
+	if n, err := s.file.ReadAt(says, s.sealAt.at); n < len(says) {
+		return is, false, s.failed(s.sealAt.at, err)
+	}
+	want := is[:]
+	if len(says) == 2*sha256.Size {
+		want = []byte(hex.EncodeToString(is[:]))
+	}
+	return is, bytes.Equal(says, want), nil
 }
 
 // form adds all states to a digest.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -68,7 +69,39 @@ func faultScenarios(t *testing.T, root string) (all []*scenario) {
 		c.again, c.args = with(c.args, "--resume"), c.force
 		all = append(all, c)
 	}
+	all = append(all, datasetScenarios(t, root, bare, done)...)
 	return append(all, readingScenarios(t, root, bare, done)...)
+}
+
+// faultSet is a dataset of a few tiny operators.
+const faultSet = `{"operators": 3, "operator": {"grid_size": 6, "num_layers": 0, "base_channels": 2, "noise_type": "gaussian"},
+	"rollout": {"num_timesteps": 2, "num_realizations": 2}, "space": {"operator.noise_scale": {"log": [0.01, 0.3]}}, "store": %s}`
+
+// datasetScenarios are the copies of a dataset that was made: in one file, and in other layouts.
+func datasetScenarios(t *testing.T, root string, bare files, done func(...string)) (all []*scenario) {
+	t.Helper()
+	for _, store := range []string{`{}`, `{"file": ".h5"}`} {
+		bare.restore(t, root)
+		if err := os.WriteFile("spec.json", []byte(fmt.Sprintf(faultSet, store)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		done("dataset", "plan", "spec.json", "-o", "set", "--rate", "10")
+		done("dataset", "run", "set")
+		before := readFiles(t, root)
+		copies := func(args string, outputs ...string) {
+			c := &scenario{name: args + " of " + store, before: before, outputs: outputs, args: strings.Fields(args)}
+			c.again = append(slices.Clone(c.args), "--force")
+			c.force = c.again
+			all = append(all, c)
+		}
+		merged := []string{"set/manifest.jsonl", "set/README.md"}
+		copies("dataset merge set -o all.safetensors", append(merged, "all.safetensors")...)
+		copies("dataset merge set -o all.h5", append(merged, "all.h5")...)
+		copies("dataset export set -o out --format well --split 1,0,1", "out/data/train/dataset.h5", "out/data/test/dataset.h5")
+		copies("dataset export set -o out --format zarr", "out/zarr.json", "out/trajectories/zarr.json", "out/trajectories/c/2/0/0/0/0/0", "out/inputs/c/0/0/0/0", "out/params/c/0/0")
+		copies("dataset export set -o out --format safetensors", "out/00000000.safetensors", "out/00000002.safetensors")
+	}
+	return all
 }
 
 // crash returns what a crash leaves at an operation of all.

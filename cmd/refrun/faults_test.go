@@ -21,7 +21,7 @@ import (
 	"github.com/refrun/refrun/internal/disk/faulty"
 )
 
-var faults = flag.String("faults", "", "all: TestFaults fails every operation of every scenario, not a sample")
+var faults = flag.String("faults", "", "all, or the beginning of scenarios' names: TestFaults fails every operation of these, not a sample of all")
 
 // files is what a folder holds, by name.
 type files map[string]string
@@ -60,9 +60,15 @@ func (f files) restore(t *testing.T, root string) {
 		}
 		errs = append(errs, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777), os.WriteFile(filepath.Join(root, name), []byte(text), 0o666))
 	}
-	dirs, _ := filepath.Glob(filepath.Join(root, "probes", "*")) // of a probe that failed
-	for _, dir := range append(dirs, filepath.Join(root, "probes")) {
-		os.Remove(dir)
+	var dirs []string
+	errs = append(errs, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root {
+			dirs = append(dirs, path)
+		}
+		return err
+	}))
+	for _, dir := range slices.Backward(dirs) {
+		os.Remove(dir) // if it is empty
 	}
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -279,7 +285,7 @@ func (c *scenario) operations(t *testing.T, root string, kind faulty.Kind) int {
 // a file that verifies and is wrong, and never another verdict. A sample of the points
 // begins at another one each day; -faults all does every one.
 func TestFaults(t *testing.T) {
-	all := *faults == "all"
+	all := *faults != ""
 	root := t.TempDir()
 	t.Chdir(root)
 	scenarios := faultScenarios(t, root)
@@ -290,6 +296,9 @@ func TestFaults(t *testing.T) {
 	fmt.Fprint(w, "scenario\tfault\tpoints\tright at once\tright when called again\tclear error\twrong\t\n")
 	var sum counts
 	for _, c := range scenarios {
+		if *faults != "all" && !strings.HasPrefix(c.name, *faults) {
+			continue
+		}
 		c.prepare(t, root)
 		of := map[faulty.Kind]int{}
 		for _, kind := range faulty.Kinds {

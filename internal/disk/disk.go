@@ -89,9 +89,15 @@ func OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 // Open opens a file for reading.
 func Open(name string) (File, error) { return OpenFile(name, os.O_RDONLY, 0) }
 
-// Create makes a file, or an existing one empty, for reading and writing.
-func Create(name string) (File, error) {
-	return OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+// CreateNew makes a new file for reading and writing, in the place of one that has the name; a
+// link of the name is not followed.
+func CreateNew(name string) (File, error) {
+	if _, err := Lstat(name); err == nil {
+		if err := Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	return OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // Rename gives a file another name, in place of the file that has it.

@@ -57,22 +57,27 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestLinks: a link is written through, and one to nothing is neither a file nor
-// missing.
+// TestLinks: a link to a file is replaced, and what it leads to stays; one to a pipe is written
+// through; one to nothing is neither a file nor missing.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	link, nothing := filepath.Join(dir, "link"), filepath.Join(dir, "nothing")
 	if err := errors.Join(os.Symlink("file", link), os.Symlink("none", nothing)); err != nil {
 		t.Skip("no links here: ", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("kept"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteFile(link, []byte("text"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadFile(filepath.Join(dir, "file")); err != nil || string(got) != "text" {
-		t.Errorf("%q, %v", got, err)
+	for name, want := range map[string]string{"link": "text", "file": "kept"} {
+		if got, err := ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v: want %q", name, got, err, want)
+		}
+	}
+	if f, err := CreateNew(link); err != nil || f.Close() != nil {
+		t.Error(err)
 	}
 	_, open := Open(nothing)
 	_, stat := Stat(nothing)
@@ -126,7 +131,7 @@ func (refusing) OpenFile(string, int, fs.FileMode) (File, error) { return nil, f
 func TestUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	restore := Use(refusing{Operating()})
-	f, err := Create(path)
+	f, err := CreateNew(path)
 	restore()
 	if f != nil || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("%v, %v", f, err)
