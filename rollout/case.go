@@ -234,6 +234,9 @@ func (c *Case) readJSON(data []byte) error {
 	if err := o.Close(); err != nil {
 		return err
 	}
+	if c.Incomplete != "" && string(op) == "{}" {
+		return fmt.Errorf("%s: incomplete: %s: want a case that was recorded to its end", file, fault.Text(c.Incomplete))
+	}
 	if c.Operator, err = operator.ReadConfig(file, "operator", op); err != nil {
 		return err
 	}

@@ -91,6 +91,64 @@ class Reports(unittest.TestCase):
         self.assertEqual(list(ax.lines[2].get_xdata()), [s["step"] for s in r.steps if s["violation"]])
 
 
+class Folders(unittest.TestCase):
+    """What is in a folder that was never a case stays; nothing is written through a link."""
+
+    def setUp(self):
+        d = tempfile.TemporaryDirectory()
+        self.addCleanup(d.cleanup)
+        self.dir = Path(d.name)
+
+    def test_of_somebody(self):
+        names = ["SHA256SUMS", "weights.safetensors", "trajectory.safetensors", "noise.safetensors", "layers.safetensors", "layers.step0003.safetensors", "one_step_f64.safetensors"]
+        texts = [None, b"", b"{}", b"[1, 2]", b"not JSON", b'{"operator": {}}', b"\xff\xfe"]
+        for k, (name, text) in enumerate([(n, None) for n in names] + [(None, t) for t in texts[1:]] + [(n, t) for n in names for t in texts[1:]]):
+            folder = self.dir / f"somebody{k}"
+            folder.mkdir()
+            held = {n: t for n, t in ((name, b"mine"), ("case.json", text)) if n and t is not None}
+            for n, t in held.items():
+                (folder / n).write_bytes(t)
+            with self.assertRaises(refrun.CaseError) as said:
+                refrun.Case(folder, OPERATOR, policy_type="convex", alpha=0.5)
+            self.assertNotIn("\n", str(said.exception))
+            self.assertEqual({f.name: f.read_bytes() for f in folder.iterdir()}, held)
+
+    def test_own(self):
+        """A folder that is new, empty, a case's, or one that a case was begun in, is taken; other files in it stay."""
+        folder = self.dir / "deep" / "case"
+        for unfinished in (False, True, True, False, False):
+            case = refrun.Case(folder, OPERATOR, policy_type="convex", alpha=0.5, precision="float32")
+            self.assertEqual(sorted(f.name for f in folder.iterdir()), ["case.json", "notes.txt"] if (folder / "notes.txt").exists() else ["case.json"])
+            (folder / "notes.txt").write_text("mine")
+            case.states(np.ones((2, 3, 2, 4, 4), np.float32))
+            case.weights(weights())
+            if not unfinished:
+                case.close()
+        self.assertEqual((folder / "notes.txt").read_text(), "mine")
+
+    def test_not_a_folder(self):
+        file, link = self.dir / "file", self.dir / "link"
+        file.write_text("mine")
+        link.symlink_to(self.dir / "nowhere")
+        for path in (file, link):
+            with self.assertRaises(refrun.CaseError):
+                refrun.Case(path, OPERATOR, policy_type="convex")
+        self.assertEqual(file.read_text(), "mine")
+
+    def test_links(self):
+        outside = self.dir / "outside"
+        outside.write_text("mine")
+        for name in ("case.json", "SHA256SUMS", "weights.safetensors", "weights.safetensors.partial", "case.json.partial", "trajectory.safetensors"):
+            folder = self.dir / ("case of " + name)
+            case = refrun.Case(folder, OPERATOR, policy_type="convex", alpha=0.5, precision="float32")
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).symlink_to(outside)
+            case.weights(weights())
+            case.states(np.ones((2, 3, 2, 4, 4), np.float32))
+            case.close()
+            self.assertEqual(outside.read_text(), "mine", name)
+
+
 class Check(unittest.TestCase):
     def setUp(self):
         d = tempfile.TemporaryDirectory()

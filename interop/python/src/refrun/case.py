@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import struct
+import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -67,15 +68,35 @@ def write_safetensors(path: Path, tensors: Mapping[str, Raw], metadata: Optional
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as f:
+    def pieces() -> Iterator[bytes]:
         for piece in [struct.pack("<Q", len(text)), text, *(t.data for t in tensors.values())]:
-            f.write(piece)
             digest.update(piece)
-        f.flush()
-        os.fsync(f.fileno())
-    partial.replace(path)
+            yield piece
+
+    replace(path, pieces())
     return digest.hexdigest()
+
+
+def replace(path: Path, pieces: Iterable[bytes]) -> None:
+    """Writes a file whole or not at all, and never through a link: beside it, to a new file that gets the name."""
+    handle, partial = tempfile.mkstemp(prefix=path.name + ".", suffix=".refrun.tmp", dir=path.parent)
+    try:
+        with open(handle, "wb") as f:
+            for piece in pieces:
+                f.write(piece)
+            f.flush()
+            os.fsync(f.fileno())
+        os.chmod(partial, 0o666 & ~_umask())
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 _SHORT = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32", "fp64": "float64", "double": "float64"}
@@ -89,6 +110,31 @@ def precision_name(precision: Any) -> Any:
     return _SHORT.get(name, name)
 
 
+def _left(path: Path) -> List[Path]:
+    """The files of the case that is in a folder already; those of a folder that is none are somebody's."""
+    if not path.is_dir():
+        if path.exists() or path.is_symlink():
+            raise CaseError(f"{path}: is no folder: want a new one, or one of a case")
+        return []
+    patterns = ["case.json", "SHA256SUMS", *(f"{n}.safetensors" for n in ("weights", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"))]
+    files = [f for pattern in patterns for f in sorted(path.glob(pattern))]
+    if files and not _is_case(path / "case.json"):
+        raise CaseError(f"{files[0]}: is there, in a folder that is no case: want a new folder, an empty one, or one with a case.json of a case")
+    return files
+
+
+# What case.json says until the case is whole: by it the next one knows the folder as its own.
+_begun = b'{"version": 1, "operator": {}, "rollout": {}, "incomplete": "the recording did not end"}\n'
+
+
+def _is_case(file: Path) -> bool:
+    try:
+        doc = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(doc, dict) and "operator" in doc and "rollout" in doc
+
+
 class Case:
     """A case folder in the making, from arrays of any framework.
 
@@ -96,15 +142,16 @@ class Case:
     {"input_channels": C, "nodes": [...]}. rollout holds policy_type, alpha or
     dt, precision, autocast and base_seed as there; num_timesteps and
     num_realizations follow from the states. A case that lies there already is
-    removed; other files are left alone.
+    removed; other files are left alone. A folder that has such files and is no
+    case is refused.
     """
 
     def __init__(self, path: Pathlike, operator: Mapping[str, Any], **rollout: Any):
         self.path = Path(path)
+        for old in _left(self.path):
+            old.unlink()
         self.path.mkdir(parents=True, exist_ok=True)
-        for pattern in ("case.json", "SHA256SUMS", "weights", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"):
-            for old in self.path.glob(pattern if pattern in ("case.json", "SHA256SUMS") else pattern + ".safetensors"):
-                old.unlink()
+        replace(self.path / "case.json", [_begun])
         self.operator, self.rollout = dict(operator), dict(rollout)
         if "precision" in rollout:
             self.rollout["precision"] = precision_name(rollout["precision"])
@@ -164,7 +211,7 @@ class Case:
         self._write(name, {k: raw(v, k) for k, v in outputs.items()}, {"step": step, "realization": realization, "batch": batch})
 
     def close(self, incomplete: str = "") -> Path:
-        """Writes SHA256SUMS, which refrun checks, and case.json, last, so that a folder with one is whole."""
+        """Writes SHA256SUMS, which refrun checks, and case.json, last: until then it says that the recording did not end."""
         doc: Dict[str, Any] = {"version": 1, "operator": self.operator, "rollout": self.rollout, **self.info, "sha256": self.hashes}
         if incomplete:
             doc["incomplete"] = incomplete
@@ -172,12 +219,7 @@ class Case:
         sums = {**self.hashes, "case.json": hashlib.sha256(text).hexdigest()}
         lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
         for name, data in (("SHA256SUMS", lines.encode()), ("case.json", text)):
-            partial = self.path / (name + ".partial")
-            with open(partial, "wb") as f:
-                f.write(data)
-                f.flush()
-                os.fsync(f.fileno())
-            partial.replace(self.path / name)
+            replace(self.path / name, [data])
         return self.path
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 from . import aten, graph
-from .case import CaseError
+from .case import CaseError, replace
 from .graph import UnsupportedLayer
 
 _DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16",
@@ -57,8 +57,8 @@ class Network:
         """Writes NAME.json and, beside it, NAME.safetensors, and returns the first."""
         path = Path(path).with_suffix(".json")
         doc = {"version": 1, "produced_by": f"PyTorch {torch.__version__}", "inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
-        save_file({k: t.detach().cpu().contiguous().clone() for k, t in self.weights.items()}, str(path.with_suffix(".safetensors")))
-        path.write_text(json.dumps(doc, indent=1, allow_nan=False) + "\n")
+        replace(path.with_suffix(".safetensors"), [save({k: t.detach().cpu().contiguous().clone() for k, t in self.weights.items()})])
+        replace(path, [(json.dumps(doc, indent=1, allow_nan=False) + "\n").encode()])
         return path
 
 
