@@ -26,6 +26,8 @@ type ball struct {
 	cut, drift *tensor.Tensor
 	// sum is set if the error is a sum's, and so of a variance that is random itself.
 	sum bool
+	// lost is the deviation of what a sum loses whose products and sums on the way are flushed.
+	lost float64
 	// exact is set if a kernel's arithmetic makes no error in this step: it moves numbers.
 	exact bool
 }
@@ -63,7 +65,14 @@ var greatest = map[string]bool{
 
 // step evaluates a step for exact inputs and for all that right kernels may have in their place.
 func step(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
+	flushes := computes(op)
+	if flushes {
+		in = flushable(in)
+	}
 	out, err := bounds(op, in, acc)
+	if flushes && err == nil {
+		out = flushable(out)
+	}
 	for _, b := range out {
 		if b.r == nil {
 			continue

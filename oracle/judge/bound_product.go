@@ -31,12 +31,13 @@ var accumulators = map[string]fp16.Format{"float16": fp16.Float16, "bfloat16": f
 
 func (a accumulator) sigma(n, s, q float64) float64 { return a.u / u * sumSigma(n, s, q) }
 
-// least is what n roundings of numbers below the least normal one are off by, and a flush of one to zero.
+// least is what n roundings of numbers below the least normal one are off by, and flushes to zero of n products
+// and of the n sums on the way.
 func (a accumulator) least(n float64) float64 {
 	if a.narrow == fp16.Float16 {
 		return n * a.narrow.Smallest()
 	}
-	return 0x1p-126
+	return 2 * n * leastNormal
 }
 
 // The units of GPUs that multiply half numbers, or TF32 ones, add blocks of products to a sum and
@@ -101,7 +102,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		release(without)
 	}
 	release(t, q)
-	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift, sum: true}}, nil
+	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift, sum: true, lost: lost(n)}}, nil
 }
 
 // mostPanel bounds the numbers of a matrix of which something is made at once.

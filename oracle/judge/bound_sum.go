@@ -97,7 +97,7 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		}
 		release(moved)
 	}
-	return []ball{{v: v, r: r, sigma: sigma, sum: true}}, nil
+	return []ball{{v: v, r: r, sigma: sigma, sum: true, lost: lost(slices.Max(n))}}, nil
 }
 
 // addends returns of how many numbers each result is a sum, or one number for all, and what each is multiplied

@@ -29,6 +29,9 @@ func (c Contract) String() string {
 	case c.Affine:
 		s += "; a norm as x*scale + shift"
 	}
+	if c.Powers != "" {
+		s += "; powers " + c.Powers
+	}
 	if c.Operands != "" {
 		s += "; operands of products in " + c.Operands
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -55,8 +56,9 @@ func (b *builder) rounds(values []int, f fp16.Format) rounded {
 // evaluate walks through the steps once, with balls and, beside them, with as many simulated right
 // kernels. It returns the output's ball and those of the kernels, and lets go of all that is not read any
 // more. If cores is set, every second kernel has units that truncate. If flips is set, one kernel more comes
-// last, whose only errors are roundings that go the other way wherever they may.
-func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64) (ball, []*tensor.Tensor, error) {
+// last, whose only errors are roundings that go the other way wherever they may. Flushed is what a kernel gives that
+// flushes, nil where no number is subnormal.
+func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64) (y ball, right []*tensor.Tensor, flushed *tensor.Tensor, err error) {
 	balls := make([]ball, len(b.Values))
 	sims := make([]simulation, kernels)
 	for m := range sims {
@@ -65,6 +67,7 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 	if flips {
 		sims = append(sims, simulation{of: make([]*tensor.Tensor, len(b.Values)), flips: true})
 	}
+	var flusher *simulation // that flushes, of which all else is exact
 	last, made := b.lastRead(), b.made()
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
 		balls[v] = ball{v: t}
@@ -80,7 +83,14 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		if err != nil {
 			return err
 		}
-		for _, s := range sims {
+		if flusher == nil {
+			flusher = flushing(n, balls, out)
+		}
+		every := sims
+		if flusher != nil {
+			every = append(slices.Clip(sims), *flusher)
+		}
+		for _, s := range every {
 			if err := s.step(n, balls, out); err != nil {
 				return err
 			}
@@ -96,6 +106,9 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
 				roundAll(f, sims, v, out[k])
+				if flusher != nil {
+					flusher.of[v] = roundTo(f, flusher.of[v], nil)
+				}
 				wide := out[k]
 				if out[k] = wide.round(f); !shared(out[k].v, wide.v) {
 					release(wide.v)
@@ -120,14 +133,16 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		}
 		return nil
 	}); err != nil {
-		return ball{}, nil, err
+		return ball{}, nil, nil, err
 	}
 	v := b.Graph.Outputs[0]
-	var right []*tensor.Tensor
 	for _, s := range sims {
 		right = append(right, s.of[v])
 	}
-	return balls[v], right, nil
+	if flusher != nil {
+		flushed = flusher.of[v]
+	}
+	return balls[v], right, flushed, nil
 }
 
 // simulate sets the output's numbers, how far right kernels are from them, and those of simulated right
@@ -138,12 +153,14 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		all++
 	}
 	t.y, t.r, t.sigma, t.right = make([]float64, n), make([]float64, n), make([]float64, n), make([][]float64, all)
+	var mu sync.Mutex
+	parts := map[int][]float64{} // what flushes, by its place
 	for m := range t.right {
 		t.right[m] = make([]float64, n)
 	}
-	return q.each(q.blocks(types), t.Contract, "", func(of *Question, b *builder, round rounded) error {
+	err := q.each(q.blocks(types), t.Contract, "", func(of *Question, b *builder, round rounded) error {
 		b.cores = t.b.cores
-		out, right, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
+		out, right, flushed, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
 		if err != nil {
 			return err
 		}
@@ -159,11 +176,24 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		for m, k := range right {
 			q.Output.Format.RoundSlice(t.right[m][from:from+len(k.Data)], k.Data)
 		}
+		if flushed != nil {
+			mu.Lock()
+			parts[from] = slices.Clone(flushed.Data)
+			mu.Unlock()
+		}
 		if b.made()[b.Graph.Outputs[0]] {
 			release(append(right, out.v, out.r, out.sigma)...)
 		}
 		return nil
 	})
+	if len(parts) > 0 {
+		t.flushed = slices.Clone(t.y)
+		for from, y := range parts {
+			copy(t.flushed[from:], y)
+		}
+		q.Output.Format.RoundSlice(t.flushed, t.flushed)
+	}
+	return err
 }
 
 // each expands the steps of each block and calls do for it.
@@ -221,6 +251,8 @@ type simulation struct {
 	// flips is a kernel without errors of its own but that, wherever another's errors could move a number
 	// over the edge between two roundings, rounds to the other one.
 	flips bool
+	// flushes is a kernel whose only errors are flushes.
+	flushes bool
 }
 
 // step is one of the kernel's; out are the results without its errors, of inputs without any.
@@ -228,9 +260,12 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
 	op := withScalars(n.Op, fp16.Float32)
 	same := sameScalars(n.Op, op)
+	flushes := s.flushes && computes(op)
 	for k, v := range n.In {
-		in[k] = s.of[v]
-		same = same && s.of[v] == balls[v].v
+		if in[k] = s.of[v]; flushes {
+			in[k] = flush(in[k])
+		}
+		same = same && in[k] == balls[v].v
 	}
 	if !same {
 		given, err := apply(op, in...)
@@ -245,7 +280,10 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		if same {
 			s.of[v] = out[k].v
 		}
-		if !s.flips {
+		switch {
+		case flushes:
+			s.of[v] = less(flush(s.of[v]), out[k].lost)
+		case !s.flips && !s.flushes:
 			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts, !same)
 		}
 	}

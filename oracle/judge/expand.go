@@ -39,6 +39,9 @@ type Form struct {
 	// Taps is a transposed convolution that stores each tap's products and adds up what it stored, as
 	// PyTorch does on a CPU.
 	Taps bool `json:"taps,omitempty"`
+	// Powers is how whole powers are multiplied out, "one factor after another" or "by squaring"; "" is one
+	// function.
+	Powers string `json:"powers,omitempty"`
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16; "" for none.
 	Operands string `json:"operands,omitempty"`

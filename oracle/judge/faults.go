@@ -125,6 +125,10 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			w[i] = 0
 		}
 	}
+	kernels := t.right
+	if t.flushed != nil {
+		kernels = append(slices.Clip(kernels), t.flushed)
+	}
 	consider := func(fault Fault, faulty []float64) {
 		amount, power := q.amount(t, w, faulty, q.Output.Data)
 		if power == 0 {
@@ -132,7 +136,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			return
 		}
 		limit := 6.0
-		for _, k := range t.right {
+		for _, k := range kernels {
 			a, p := q.amount(t, w, faulty, k)
 			limit = max(limit, 1.5*math.Abs(a*p)+3)
 		}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -14,9 +15,9 @@ const mostTried = 6
 // pairedNames is of how many steps all pairs are candidates.
 const pairedNames = 6
 
-// likely returns the contracts that explain an output best, those of the fewest roundings first: its
-// squared errors, in places of its format, are within a half of the least. A wrong contract has more than
-// that, or it cannot be told from the right one here.
+// likely returns the contracts that explain an output best, those of the fewest roundings first: how far
+// it is from what they store, squared, is about the least. A wrong contract has more than that, or it cannot be
+// told from the right one here.
 func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	all := q.candidates(types)
 	if len(all) < 3 {
@@ -47,17 +48,27 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	} else if more != nil {
 		return []Contract{{}, *more, all[best]}, nil // the fewest first
 	}
-	most := 1.5 * off[best]
-	if ranked := slices.Sorted(slices.Values(off)); len(ranked) > mostTried {
-		most = min(most, ranked[mostTried-1])
+	return nearest(all, off, fewPlaces/float64(max(1, len(few.Output.Data)))), nil
+}
+
+// fewPlaces is how many single places more a contract may have than one and a half times the least: the flips of
+// right kernels, of which there may be none.
+const fewPlaces = 16
+
+// nearest are the contracts that are within a half of the least and few, mostTried of them, in their order.
+func nearest(all []Contract, off []float64, few float64) (likely []Contract) {
+	ranked := make([]int, len(all))
+	for i := range ranked {
+		ranked[i] = i
 	}
-	var likely []Contract
-	for i, c := range all {
-		if off[i] <= most && len(likely) < mostTried {
-			likely = append(likely, c)
-		}
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(off[a], off[b]) })
+	most := 1.5*off[ranked[0]] + few
+	ranked = slices.DeleteFunc(ranked[:min(len(ranked), mostTried)], func(i int) bool { return off[i] > most })
+	slices.Sort(ranked)
+	for _, i := range ranked {
+		likely = append(likely, all[i])
 	}
-	return likely, nil
+	return likely
 }
 
 const mostPlaces = 8
@@ -98,16 +109,18 @@ func (q *Question) climb(types []graph.Type, c Contract, off float64, explain fu
 	return &c, nil
 }
 
-// places is the mean square of an output's errors, each in places of its format and at most mostPlaces of them: where
-// terms cancel, one rounding of a right kernel that goes the other way is many places.
+// places is the mean square of how far an output is from what a contract stores, in places of its format and at most
+// mostPlaces of them: where terms cancel, one rounding of a right kernel that goes the other way is many places.
+// The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare rounding does.
 func (q *Question) places(y []float64) (sum float64) {
 	f := q.Output.Format
 	for i, v := range y {
-		ulp := f.Ulp(f.Round(v))
+		stored := f.Round(v)
+		ulp := f.Ulp(stored)
 		if !(ulp > 0) {
 			ulp = f.Smallest()
 		}
-		if d := math.Abs(q.Output.Data[i]-v) / ulp; d == d {
+		if d := math.Abs(q.Output.Data[i]-stored) / ulp; d == d {
 			sum += min(d, mostPlaces) * min(d, mostPlaces)
 		}
 	}

@@ -29,6 +29,9 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		if x := b.besideSmall(op, in); x >= 0 && b.is("small_term_missing") {
 			return []int{b.step("output", same, in[x])}, true
 		}
+		if n := factors(op, in, b.Values); n != 0 && b.form.Powers != "" {
+			return []int{b.power(n, in[0])}, true
+		}
 		if op.Alpha == nil || b.types[n.Out[0]].Format == fp16.Int64 {
 			return nil, false
 		}

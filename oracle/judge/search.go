@@ -158,6 +158,9 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 			if _, half := accumulators[q.Narrow.String()]; half && !sameScalars(op, withScalars(op, q.Narrow)) {
 				forms = append(forms, Form{Scalars: q.Narrow.String()}, Form{Scalars: q.Narrow.String() + butProducts})
 			}
+			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow != fp16.Float32 {
+				forms = append(forms, Form{Powers: oneByOne}, Form{Powers: bySquares})
+			}
 		case graph.Unary, graph.Act:
 			if kernels["symmetric "+op.Name()].off != nil {
 				forms = append(forms, Form{Symmetric: true})
@@ -179,16 +182,19 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 			if q.Narrow == fp16.Float32 { // which changes next to nothing
 				blocks = blocks[:1]
 			}
+			k := types[n.In[1]].Shape
+			keys := k[len(k)-2]
 			for _, block := range blocks {
-				forms = append(forms, Form{Online: true, BlockKeys: block})
+				if block < keys { // or it is all of them
+					forms = append(forms, Form{Online: true, BlockKeys: block})
+				}
 			}
 			if q.Narrow == fp16.Float32 {
 				break
 			}
-			k := types[n.In[1]].Shape
 			for _, block := range []int{0, 512} {
 				for _, lanes := range []int{0, 8, 16} {
-					if lanes == 0 || k[len(k)-2]%lanes > 0 {
+					if block < keys && (lanes == 0 || keys%lanes > 0) {
 						forms = append(forms, Form{Online: true, BlockKeys: block, CoarseExp: true, Lanes: lanes})
 					}
 				}

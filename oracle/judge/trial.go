@@ -18,8 +18,10 @@ type trial struct {
 	sigma  []float64   // the deviation that the last step's own errors have; nil is none
 	stored []float64   // y, rounded
 	right  [][]float64 // outputs of simulated right kernels
-	e      []float64   // expected squares of errors
-	others []counted   // errors of each simulated kernel, by what is expected without it; nil if they are not known
+	// flushed is the output of a kernel that flushes subnormal numbers, nil if there are none
+	flushed []float64
+	e       []float64 // expected squares of errors
+	others  []counted // errors of each simulated kernel, by what is expected without it; nil if they are not known
 	tally
 	ways
 	excess float64 // how far the worst statistic is above its limit; above 1 it fails
@@ -76,11 +78,14 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	}
 	t.stored = make([]float64, len(t.y))
 	f.RoundSlice(t.stored, t.y)
-	var flipped []float64
+	var rare [][]float64
 	if flips {
-		flipped, t.right = t.right[kernels], t.right[:kernels]
+		rare, t.right = [][]float64{t.right[kernels]}, t.right[:kernels]
 	}
-	t.expect(f, flipped)
+	if t.flushed != nil {
+		rare = append(rare, t.flushed)
+	}
+	t.expect(f, rare)
 	q.statistics(t)
 	q.count(t)
 	if faults {
@@ -113,17 +118,17 @@ func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
 
 // expect sets the expected squares of errors: half from the simulations, element by element, those of the
 // kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
-// are no less than those of the kernel whose roundings go the other way, if there is one. Of float32 results
+// are no less than those of the kernels whose roundings go the other way, or that flush, if there are such. Of float32 results
 // it counts each simulated kernel's errors too, by what is expected without that one.
-func (t *trial) expect(f fp16.Format, flipped []float64) {
+func (t *trial) expect(f fp16.Format, rare [][]float64) {
 	model := make([]float64, len(t.y))
 	for i := range model {
 		model[i] = t.model(f, i)
 	}
-	t.e = t.without(-1, model, flipped)
+	t.e = t.without(-1, model, rare)
 	if f == fp16.Float32 && len(t.right) >= leastCompared*t.kinds() && (len(t.y) <= mostCompared || !t.b.multiplies()) {
 		for m, k := range t.right {
-			t.others = append(t.others, t.counted(f, k, t.without(m, model, flipped)))
+			t.others = append(t.others, t.counted(f, k, t.without(m, model, rare)))
 		}
 	}
 }
@@ -142,7 +147,7 @@ func (t *trial) kinds() int {
 }
 
 // without are the squares that are expected without simulated kernel k; -1 is none of them.
-func (t *trial) without(k int, model, flipped []float64) []float64 {
+func (t *trial) without(k int, model []float64, rare [][]float64) []float64 {
 	e, kinds := make([]float64, len(t.y)), t.kinds()
 	var all, most float64
 	for i := range e {
@@ -167,8 +172,8 @@ func (t *trial) without(k int, model, flipped []float64) []float64 {
 		if s := model[i]; s-s == 0 && most > 0 {
 			e[i] = e[i]/2 + s*all/most/2
 		}
-		if flipped != nil {
-			if d := flipped[i] - t.stored[i]; d-d == 0 {
+		for _, y := range rare {
+			if d := y[i] - t.stored[i]; d-d == 0 {
 				e[i] = max(e[i], d*d)
 			}
 		}

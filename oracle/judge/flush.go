@@ -1,0 +1,119 @@
+package judge
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Units may flush: take a subnormal number of float32, as an operand or as a result, for 0. GPUs do it with fast math,
+// and CPUs where a library says so. It is no small error where what is subnormal is all there is, or is scaled up
+// afterwards. What only moves numbers keeps them.
+
+// leastNormal is the least number that is not subnormal in float32, and in bfloat16.
+const leastNormal = 0x1p-126
+
+func subnormal(v float64) bool { return v != 0 && math.Abs(v) < leastNormal }
+
+func hasSubnormal(t *tensor.Tensor) bool {
+	if t.Format == fp16.Int64 {
+		return false
+	}
+	for _, v := range t.Data {
+		if subnormal(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// computes reports whether an operation is arithmetic on numbers, near which its results are near.
+func computes(op graph.Op) bool {
+	switch op := op.(type) {
+	case graph.Binary:
+		switch op.Of {
+		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+			return true
+		}
+	case graph.Unary, graph.Act:
+		_, is := kernels[nameOf(op)]
+		return is
+	}
+	return sums[op.Name()] || products[op.Name()]
+}
+
+// flushable are balls that have the 0 of a flush in them.
+func flushable(in []ball) []ball {
+	out := in
+	for k, b := range in {
+		if !hasSubnormal(b.v) {
+			continue
+		}
+		if &out[0] == &in[0] {
+			out = append([]ball(nil), in...)
+		}
+		r := fresh(fp16.Float64, b.v.Shape...)
+		for i, v := range b.v.Data {
+			if b.r != nil {
+				r.Data[i] = b.r.Data[i]
+			}
+			if subnormal(v) {
+				r.Data[i] = max(r.Data[i], math.Abs(v))
+			}
+		}
+		out[k].r = r
+	}
+	return out
+}
+
+// flush is a tensor without its subnormal numbers; itself if it has none.
+func flush(t *tensor.Tensor) *tensor.Tensor {
+	if !hasSubnormal(t) {
+		return t
+	}
+	out := fresh(t.Format, t.Shape...)
+	for i, v := range t.Data {
+		if !subnormal(v) {
+			out.Data[i] = v
+		}
+	}
+	return out
+}
+
+// flushing begins the simulation of a kernel that flushes and has no other errors, where the first subnormal number
+// is met; nil before.
+func flushing(n *graph.Node, balls, out []ball) *simulation {
+	met := false
+	for _, v := range n.In {
+		met = met || hasSubnormal(balls[v].v)
+	}
+	for _, b := range out {
+		met = met || hasSubnormal(b.v)
+	}
+	if !met || !computes(n.Op) {
+		return nil
+	}
+	s := &simulation{of: make([]*tensor.Tensor, len(balls)), flushes: true}
+	for v, b := range balls {
+		s.of[v] = b.v
+	}
+	return s
+}
+
+// lost is the deviation of what n flushes on the way to a sum lose: each up to the least normal number, of either sign.
+func lost(n float64) float64 { return math.Sqrt(n) * leastNormal }
+
+// less is a tensor whose numbers are less by that.
+func less(t *tensor.Tensor, by float64) *tensor.Tensor {
+	if by == 0 {
+		return t
+	}
+	out := fresh(t.Format, t.Shape...)
+	for i, v := range t.Data {
+		out.Data[i] = v - by
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// flushed32 is a float32 number as units have it that flush, or not.
+func flushed32(v float64, flushes bool) float64 {
+	v = float64(float32(v))
+	if flushes && math.Abs(v) < 0x1p-126 {
+		return 0
+	}
+	return v
+}
+
+// TestSubnormal: functions of numbers of which some are subnormal, or have subnormal results, pass as kernels have
+// them that flush and that do not; and a wrong function fails, or these numbers show nothing.
+func TestSubnormal(t *testing.T) {
+	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
+	elu := func(x float64) float64 {
+		if x > 0 {
+			return x
+		}
+		return math.Expm1(x)
+	}
+	for _, of := range []struct {
+		op           string
+		right, wrong func(x float64) float64
+	}{
+		{"elu", elu, func(x float64) float64 { return 1.03 * elu(x) }},
+		{"elu", elu, func(x float64) float64 { return max(x, 0) }},
+		{"silu", silu, func(x float64) float64 { return x / (1 + math.Exp(-1.03*x)) }},
+		{"exp", math.Exp, func(x float64) float64 { return math.Exp(x + .03) }},
+		{"relu", func(x float64) float64 { return max(x, 0) }, math.Abs},
+		{"tanh", math.Tanh, func(x float64) float64 { return 1.03 * math.Tanh(x) }},
+	} {
+		for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
+			for i, scale := range []float64{0x1p-130, 0x1p-126, 1} { // of some of the rows
+				for _, shift := range []float64{0, -88} {
+					r := rand.New(rand.NewPCG(uint64(i), uint64(len(of.op))))
+					x := tensor.New(f, 8, 40)
+					for i := range x.Data {
+						if x.Data[i] = r.NormFloat64()*scale + shift; i%3 == 0 {
+							x.Data[i] = 2 * r.NormFloat64()
+						}
+					}
+					f.RoundSlice(x.Data, x.Data)
+					for _, flushes := range []bool{false, true} {
+						ask := func(function func(x float64) float64) *Report {
+							y := tensor.New(f, x.Shape...)
+							for i, v := range x.Data {
+								y.Data[i] = f.Round(flushed32(function(flushed32(v, flushes)), flushes))
+							}
+							g, _, err := Kernel(of.op, nil, []string{"input"})
+							if err != nil {
+								t.Fatal(err)
+							}
+							a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+							if err != nil {
+								t.Fatal(err)
+							}
+							return a
+						}
+						if a := ask(of.right); a.Verdict != Pass {
+							t.Errorf("%s %v, %v from %v, flushed %v: %+v", of.op, f, scale, shift, flushes, a)
+						}
+						if a := ask(of.wrong); a.Verdict != Fail {
+							t.Errorf("wrong %s %v, %v from %v, flushed %v: %+v", of.op, f, scale, shift, flushes, a)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSubnormalAttention: an attention whose values, or whose queries, are subnormal numbers and others passes, flushed
+// or not, and with a scale that is missing it fails.
+func TestSubnormalAttention(t *testing.T) {
+	const l, s, e = 16, 24, 8
+	for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
+		for _, flushes := range []bool{false, true} {
+			for n, small := range []float64{0x1p-130, 0x1p-126, 0x1p-122} {
+				r := rand.New(rand.NewPCG(uint64(n), 5))
+				q, k, v := drawn(r, f, 1, l, e), drawn(r, f, 1, s, e), drawn(r, f, 1, s, e)
+				for i := range v.Data {
+					if i%e < e/2 {
+						v.Data[i] = f.Round(v.Data[i] * small)
+					}
+				}
+				ask := func(scale float64) *Report {
+					y := tensor.New(f, 1, l, e)
+					for i := range l {
+						attendRow(q.Data[i*e:(i+1)*e], k.Data, v.Data, y.Data[i*e:(i+1)*e], scale, flushes)
+					}
+					f.RoundSlice(y.Data, y.Data)
+					g, _, err := Kernel("scaled_dot_product_attention", nil, []string{"query", "key", "value"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{q, k, v}, Output: y})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return a
+				}
+				if a := ask(1 / math.Sqrt(e)); a.Verdict != Pass {
+					t.Errorf("%v, values of %v, flushed %v: %+v", f, small, flushes, a)
+				}
+				if a := ask(1); a.Verdict != Fail {
+					t.Errorf("%v, values of %v, flushed %v, not scaled: %+v", f, small, flushes, a)
+				}
+			}
+		}
+	}
+}
+
+// attendRow is one query of an attention, in float32.
+func attendRow(q, k, v, y []float64, scale float64, flushes bool) {
+	at := func(v float64) float64 { return flushed32(v, flushes) }
+	e, s := len(q), len(k)/len(q)
+	p, most, sum := make([]float64, s), math.Inf(-1), 0.0
+	for j := range p {
+		for i := range q {
+			p[j] = at(p[j] + at(at(q[i])*at(k[j*e+i])))
+		}
+		p[j] = at(p[j] * at(scale))
+		most = max(most, p[j])
+	}
+	for j := range p {
+		p[j] = at(math.Exp(at(p[j] - most)))
+		sum = at(sum + p[j])
+	}
+	for i := range y {
+		y[i] = 0
+		for j := range p {
+			y[i] = at(y[i] + at(at(p[j]/sum)*at(v[j*e+i])))
+		}
+	}
+}
