@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
@@ -37,7 +36,7 @@ func (p *Plan) WriteCard(manifest string) error {
 }
 
 func (p *Plan) card(manifest string) ([]byte, error) {
-	one := func(s string) string { return strings.Join(strings.Fields(s), " ") } // in a table and a heading
+	one := fault.Markdown
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	b.WriteString(cardLead)
@@ -75,6 +74,6 @@ func (p *Plan) card(manifest string) ([]byte, error) {
 	if err := json.Indent(&spec, p.Spec, "", "  "); err != nil {
 		return nil, err
 	}
-	line("\n## Specification\n\n```json\n%s\n```", spec.Bytes())
+	line("\n## Specification\n\n```json\n%s\n```", fault.PlainJSON(spec.Bytes()))
 	return b.Bytes(), nil
 }

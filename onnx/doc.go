@@ -46,5 +46,5 @@
 // Reading trusts nothing. What a file says of sizes is compared with what there is before
 // memory is taken, numbers of weights are read when a graph is made, and all memory is bounded
 // by the size of the file and of the tensors that its inputs ask for. Files beside the model
-// are opened by their names within its folder only.
+// are opened by their names within its folder only, and through no link that leads out of it.
 package onnx

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -42,8 +43,8 @@ type Input struct {
 // hold their weights themselves.
 type Options struct {
 	// Open opens a file of weights that the model names, relative to the model's folder,
-	// and returns its size. The name has slashes and does not lead out of the folder, but
-	// for symbolic links. What has a Close method is closed by [Model.Close].
+	// and returns its size. The name has slashes and does not lead out of the folder, unless
+	// links do. What has a Close method is closed by [Model.Close].
 	Open func(name string) (io.ReaderAt, int64, error)
 }
 
@@ -61,9 +62,12 @@ func Open(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Dir(path)
 	m, err := Read(f, size, Options{Open: func(name string) (io.ReaderAt, int64, error) {
-		return opened(fault.OpenRegular(filepath.Join(folder, filepath.FromSlash(name))))
+		other, err := beside(path, filepath.FromSlash(name))
+		if err != nil {
+			return nil, 0, err
+		}
+		return opened(fault.OpenRegular(other))
 	}})
 	if err != nil {
 		f.Close()
@@ -71,6 +75,28 @@ func Open(path string) (*Model, error) {
 	}
 	m.closers = append(m.closers, f)
 	return m, nil
+}
+
+// beside returns where a file in a model's folder really is. Links may lead there within that
+// folder, and from a link to the model to what is beside the model itself, as caches of models
+// have both; a link that leads elsewhere is refused, as the model could show any file by it.
+func beside(path, name string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	var real [3]string // of the file, the folder and the model
+	for i, p := range []string{filepath.Join(filepath.Dir(path), name), filepath.Dir(path), path} {
+		if real[i], err = filepath.EvalSymlinks(p); err != nil {
+			return "", fault.Cause(err)
+		}
+	}
+	for _, dir := range []string{real[1], filepath.Dir(real[2])} {
+		if inside, err := filepath.Rel(dir, real[0]); err == nil && filepath.IsLocal(inside) {
+			return real[0], nil
+		}
+	}
+	return "", errors.New("is a link out of the model's folder: want a file in it")
 }
 
 func opened(f disk.File, size int64, err error) (io.ReaderAt, int64, error) {

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,5 +90,66 @@ func TestEscapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		printsOnly(t, file, string(text))
+	}
+}
+
+// TestEscapesOfDatasets: the name of a specification, which may be anything, is text wherever it
+// is shown: it makes no tag, link or table in README.md, no element of a picture, and nothing on a
+// terminal.
+func TestEscapesOfDatasets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	names := []string{
+		"</text></svg><script>alert(1)</script>", "--><img src=x onerror=alert(1)>", "[here](javascript:alert(1)) ![x](http://x/y.png)", "a | b | c", "```\n<b>", "<!-- ", "&lt;b&gt; &#60;",
+		"*x* _y_ ~~z~~ `c`", "x\x1b[2J\x1b[H\x07", "\u202egnp.exe\u2066", "x\u200b\u2028\u0085y", "x\r\n# forged", "\\[x\\](y)", "]]>&'\"",
+	}
+	for i, name := range names {
+		dir := fmt.Sprint("set", i)
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(fmt.Sprintf(faultSet, `{}`), "{", `{"name": `+string(quoted)+`,`, 1)
+		if err := os.WriteFile("spec.json", []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range []string{"plan spec.json --rate 10 -o ", "run ", "status ", "info ", "verify ", "merge -o " + dir + ".h5 ", "sample --rows 2 --times 2 -o " + dir + ".svg "} {
+			r := refrun(t, append([]string{"dataset"}, strings.Fields(args+dir)...)...)
+			if r.code != exitOK {
+				t.Fatalf("%q: %s: %s", name, args, r.stderr)
+			}
+			printsOnly(t, args, r.stdout+r.stderr)
+		}
+		picture, err := os.ReadFile(dir + ".svg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		printsOnly(t, "the picture", string(picture))
+		elements := map[string]int{}
+		for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
+			token, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%q: %v", name, err)
+			}
+			if e, ok := token.(xml.StartElement); ok {
+				elements[e.Name.Local]++
+			}
+		}
+		if elements["svg"] != 1 || elements["script"]+elements["img"]+elements["b"] > 0 || elements["image"] != 4 {
+			t.Errorf("%q: elements %v", name, elements)
+		}
+		card, err := os.ReadFile(filepath.Join(dir, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		printsOnly(t, "the card", string(card))
+		prose, _, _ := strings.Cut(string(card), "## Specification")
+		for _, markup := range []string{"<script", "<img", "<b>", "-->\n<", "](", "`c`", "*x*", "~~z", " _y_", "a | b", "\n# forged", "&lt;b&gt; &#60;"} {
+			if _, after, _ := strings.Cut(prose, "-->\n"); strings.Contains(strings.ReplaceAll(after, `\](`, ""), markup) {
+				t.Errorf("%q: %q in the card", name, markup)
+			}
+		}
 	}
 }

@@ -357,7 +357,7 @@ func (c *command) printJSON(v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := c.stdout.Write(plainJSON(b.Bytes()))
+	_, err := c.stdout.Write(fault.PlainJSON(b.Bytes()))
 	return err
 }
 

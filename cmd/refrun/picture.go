@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"html"
 	"image"
 	"image/color"
 	"image/png"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // figure is a drawing: lines, rings, text and images, from back to front. It is written as SVG or, by
@@ -59,6 +61,7 @@ func (p *figure) ring(at spot, radius float64) {
 }
 
 func (p *figure) label(at spot, size float64, a anchor, text string) *shape {
+	text = fault.Printable(text)
 	p.shapes = append(p.shapes, shape{points: []spot{at}, colour: black, width: size, text: text, anchor: a})
 	return &p.shapes[len(p.shapes)-1]
 }
@@ -97,7 +100,7 @@ func (p *figure) svg(w io.Writer) error {
 			if s.turned {
 				turn = fmt.Sprintf(` transform="rotate(-90 %.4g %.4g)"`, at.x, at.y)
 			}
-			fmt.Fprintf(&b, `<text x="%.4g" y="%.4g" font-size="%g" text-anchor="%s" fill="%s"%s>%s</text>`+"\n", at.x, at.y, s.width, s.anchor, c, turn, escapeXML.Replace(s.text))
+			fmt.Fprintf(&b, `<text x="%.4g" y="%.4g" font-size="%g" text-anchor="%s" fill="%s"%s>%s</text>`+"\n", at.x, at.y, s.width, s.anchor, c, turn, html.EscapeString(s.text))
 		case s.radius > 0:
 			fmt.Fprintf(&b, `<circle cx="%.4g" cy="%.4g" r="%g" fill="none" stroke="%s" stroke-width="%g"/>`+"\n", at.x, at.y, s.radius, c, s.width)
 		default:
@@ -116,5 +119,3 @@ func (p *figure) svg(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-var escapeXML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")

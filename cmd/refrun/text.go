@@ -5,8 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/fault"
@@ -68,22 +66,4 @@ func clean(s string) string {
 		s = strings.ToValidUTF8(s[:end], "") + " ... " + strings.ToValidUTF8(s[len(s)-end:], "")
 	}
 	return fault.Printable(s)
-}
-
-// plainJSON writes what does not print in JSON text as its strings may: \u202e. JSON
-// itself escapes only what is below a space.
-func plainJSON(text []byte) []byte {
-	var b []byte
-	for _, r := range string(text) {
-		switch {
-		case r == '\n' || strconv.IsPrint(r):
-			b = utf8.AppendRune(b, r)
-		case r < 0x10000:
-			b = fmt.Appendf(b, "\\u%04x", r)
-		default:
-			hi, lo := utf16.EncodeRune(r)
-			b = fmt.Appendf(b, "\\u%04x\\u%04x", hi, lo)
-		}
-	}
-	return b
 }

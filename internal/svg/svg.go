@@ -6,6 +6,8 @@ package svg
 import (
 	"fmt"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Canvas is a picture in the making; y grows downwards.
@@ -75,4 +77,7 @@ func num(v float64) string {
 	return s
 }
 
-var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;").Replace
+// escape makes text that may come from anywhere fit for an element or an attribute.
+func escape(s string) string { return entities.Replace(fault.Printable(s)) }
+
+var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
