@@ -36,6 +36,8 @@ type Report struct {
 	Verdict string    `json:"verdict"`
 	Claim   string    `json:"claim"` // the mode
 	Of      []Verdict `json:"of"`
+	// Unjudged are energies and forces that the device did not return. With any of them the verdict is no pass.
+	Unjudged []string `json:"unjudged,omitempty"`
 	// Fault is what explains the device's numbers, if it is known: with it they are within the limits.
 	Fault string `json:"fault,omitempty"`
 }
@@ -199,20 +201,38 @@ func unit(f fp16.Format) float64 {
 	return 0x1p-24
 }
 
-// judge compares the device with what it should have returned.
+// judge compares the device with what it should have returned. It passes if all of it is there and passes.
 func (c *check) judge(want []*Answer) *Report {
-	r := &Report{Verdict: NoPower}
+	r := &Report{Verdict: Pass}
 	for q, name := range []string{"energies", "forces"} {
-		v, ok := c.quantity(q, name, want)
-		if !ok {
-			continue
-		}
-		r.Of = append(r.Of, v)
-		if v.Verdict == Fail || v.Verdict == Pass && r.Verdict == NoPower {
-			r.Verdict = v.Verdict
+		r.Unjudged = append(r.Unjudged, c.missing(q, name)...)
+		if v, ok := c.quantity(q, name, want); ok {
+			r.Of = append(r.Of, v)
 		}
 	}
+	has := func(verdict string) bool {
+		return slices.ContainsFunc(r.Of, func(v Verdict) bool { return v.Verdict == verdict })
+	}
+	switch {
+	case has(Fail):
+		r.Verdict = Fail
+	case has(NoPower) || len(r.Unjudged) > 0:
+		r.Verdict = NoPower
+	}
 	return r
+}
+
+// missing names the molecules whose energies or forces the device did not return.
+func (c *check) missing(q int, name string) (all []string) {
+	for k, m := range c.all {
+		if len(quantities(m)[q]) == 0 && len(m.Numbers) > 0 {
+			all = append(all, fmt.Sprintf("%s of molecule %d", name, k))
+		}
+	}
+	if len(all) == len(c.all) && len(all) > 1 {
+		all = []string{name + " of all molecules"}
+	}
+	return all
 }
 
 func (c *check) quantity(q int, name string, want []*Answer) (Verdict, bool) {

@@ -74,6 +74,46 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestUnjudged: a device that passes does not where it left energies or forces out, or where one of both shows nothing.
+func TestUnjudged(t *testing.T) {
+	m := fixtureModel(t)
+	right := func() *Molecule {
+		x := methane(t)
+		a, err := answer(m, modeOf(t, "float32"), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Energy, x.Forces = &a.Energies[0], a.Forces
+		return x
+	}
+	for name, k := range map[string]struct {
+		want   string
+		change func(x *Molecule)
+	}{
+		"all":       {Pass, func(*Molecule) {}},
+		"no energy": {NoPower, func(x *Molecule) { x.Energy = nil }},
+		"no forces": {NoPower, func(x *Molecule) { x.Forces = nil }},
+		"NaN":       {Fail, func(x *Molecule) { x.Energy = nil; x.Forces[2] = math.NaN() }},
+	} {
+		x := right()
+		k.change(x)
+		r, err := Check(m, modeOf(t, "float32"), []*Molecule{right(), x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != k.want || (r.Verdict == NoPower) != (len(r.Unjudged) > 0) && k.want != Fail {
+			t.Errorf("%s: %s, not judged: %q, want %s", name, r.Verdict, r.Unjudged, k.want)
+		}
+	}
+	c := &check{network: m, all: []*Molecule{right()}}
+	if err := c.prepare(modeOf(t, "float32")); err != nil {
+		t.Fatal(err)
+	}
+	if c.noise[0] = math.Abs(c.truth[0].Energies[0]); c.judge(c.truth).Verdict != NoPower { // energies show nothing
+		t.Error("passes by its forces alone")
+	}
+}
+
 // answered sets what a device of that arithmetic with that fault returns.
 func answered(t *testing.T, m *Model, precision, fault string) func(*float64, []float64) {
 	return func(e *float64, f []float64) {

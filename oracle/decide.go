@@ -80,9 +80,9 @@ func (r ruling) faultless(blind []report.Finding) report.Verdict {
 	case len(blind) > 0 || len(r.Steps) == 0: // layers alone do not test a rollout
 		return report.NoPower
 	case r.Contract == r.Claim:
-		return report.PassConforming
+		return r.Pass(report.PassConforming)
 	}
-	return report.PassAccurate
+	return r.Pass(report.PassAccurate)
 }
 
 // fail sets verdict and place, and returns the findings in the order in which

@@ -197,9 +197,19 @@ func (r ruling) skippedNote() string {
 	return "Left out: " + list(r.Skipped, 4) + "."
 }
 
+func (r ruling) unjudgedNote() string {
+	if len(r.Unjudged) == 0 {
+		return ""
+	}
+	return "Not judged: " + list(r.Unjudged, 4) + "."
+}
+
 // whyNothing: why the evidence has no power.
 func (r ruling) whyNothing() []string {
-	s := []string{"No fault was found, and a small one would not have shown in the states: this is no pass."}
+	if len(r.Unjudged) > 0 && len(r.Findings) == 0 && len(r.Steps) > 0 { // all that was judged is right
+		return []string{r.unjudgedNote(), "No fault was found in what was judged: this is no pass.", r.skippedNote()}
+	}
+	s := []string{r.unjudgedNote(), "No fault was found, and a small one would not have shown in the states: this is no pass."}
 	if n := len(r.Layers); n > 0 {
 		s = append(s, "Nor did what was recorded of layers show one: "+measure.Count(n, "output")+".")
 	}

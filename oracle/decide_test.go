@@ -146,6 +146,7 @@ func TestDecidePasses(t *testing.T) {
 		"blind": {func(r *report.Report) {
 			r.Contract, r.Findings = "claimed", []report.Finding{{Verdict: report.NoPower}}
 		}, report.NoPower},
+		"unjudged":        {func(r *report.Report) { r.Contract, r.Unjudged = "claimed", []string{"layers of b"} }, report.NoPower},
 		"blind to a name": {func(r *report.Report) { r.Contract, r.Blind = "claimed", []report.Blind{{Name: "eps"}} }, report.PassConforming},
 	} {
 		r := made(nil)

@@ -253,7 +253,7 @@ var heldElsewhere = map[string][]string{
 // one. That they are printed where they are true is not held. One that gets its scene must
 // leave the list.
 var sceneless = []string{
-	"step %d: layer %s is not checked: its input is not known",
+	"layer %s at step %d: its input is not known",
 	"dropout is off",
 	"no channel is dropped",
 	"noise seeded by realization",

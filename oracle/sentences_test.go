@@ -38,6 +38,7 @@ func TestSentences(t *testing.T) {
 		return r
 	}
 	known := func(r *report.Report) { r.Diagnosis, r.Findings[0].Diagnosis = "eps left out", "eps left out" }
+	unjudged := func(r *report.Report) { r.Unjudged = []string{"layers of b"} }
 	layered := func(r *report.Report) { r.Layers = []report.LayerRow{{Name: "a"}} }
 	set := func(f func(*report.Report)) func(*report.Report) { return f }
 	nothing := func(edit ...func(*report.Report)) *report.Report {
@@ -94,6 +95,8 @@ func TestSentences(t *testing.T) {
 		{"visible from 3 times its usual size on", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} })),
 			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
 		{"Left out: filters", pass(report.PassConforming, set(func(r *report.Report) { r.Skipped = []string{"filters"} })), pass(report.PassConforming)},
+		{"Not judged: layers of b.", pass(report.NoPower, unjudged), pass(report.NoPower)},
+		{"No fault was found in what was judged: this is no pass", pass(report.NoPower, unjudged), nothing()},
 		{"No fault was found, and a small one would not have shown in the states: this is no pass", nothing(), pass(report.PassConforming)},
 		{"Nor did what was recorded of layers show one: 2 outputs", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
 		{"record the layers of a step, or let", nothing(), nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) }))},

@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"math"
@@ -77,6 +78,9 @@ func (c *command) judgeKernel(path string, a judged) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	r, err := judge.Check(q)
+	if errors.Is(err, judge.ErrNotJudged) {
+		r, err = &judge.Report{Verdict: judge.NoPower, Store: out.Format.String(), Elements: len(out.Data), Reason: err.Error(), Unjudged: err.Error()}, nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -346,6 +350,9 @@ func judgedText(r *kernelReport) string {
 		if r.Region != "" {
 			b.WriteString(indented("most of it: " + r.Region))
 		}
+	}
+	if r.Unjudged != "" { // there are no figures
+		return b.String()
 	}
 	claimed := "contract found"
 	if r.Claimed {

@@ -196,6 +196,7 @@ func judgedPairs() []pair {
 		r.Verdict, r.Reason, r.Fault, r.Advice, r.Region = judge.Fail, "reason", "f", "a", "axis 0 at 1"
 	})
 	empty := say(func(r *kernelReport) { r.Verdict, r.Flips = judge.NoPower, 0 })
+	unjudged := say(func(r *kernelReport) { r.Verdict, r.Flips, r.Unjudged = judge.NoPower, 0, "why" })
 	claimed := say(func(r *kernelReport) { r.Claimed = true })
 	blind := say(func(r *kernelReport) { r.Blind = []string{"eps_ignored"} })
 	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"eps_ignored"}, mostBlind+2) })
@@ -206,6 +207,7 @@ func judgedPairs() []pair {
 	off := say(func(r *kernelReport) { r.Close, r.Errors = 2, math.MaxFloat64 })
 	return []pair{
 		{"every element is what a right kernel may return", right, wrong},
+		{"torch.testing.assert_close finds nothing", right, unjudged},
 		{"fault: f\n", wrong, right},
 		{"to do: a\n", wrong, right},
 		{"most of it: axis 0 at 1\n", wrong, right},

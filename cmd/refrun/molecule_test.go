@@ -170,6 +170,9 @@ func moleculePairs() []pair {
 			r.Check = &molecule.Report{Verdict: verdict, Fault: fault, Of: []molecule.Verdict{{Quantity: "forces"}}}
 		})
 	}
+	missing := report(func(r *moleculeReport) {
+		r.Check = &molecule.Report{Verdict: molecule.NoPower, Unjudged: []string{"forces of molecule 2"}}
+	})
 	lost := report(func(r *moleculeReport) { r.Overwritten, r.Permuted = []string{"a"}, &small })
 	return []pair{
 		{"which --json and -o have", report(func(r *moleculeReport) { r.Molecules = make([]moleculeRow, 30) }), none},
@@ -184,6 +187,8 @@ func moleculePairs() []pair {
 		{", of molecule 0, atom 0", checked(molecule.Pass, ""), none},
 		{"FAIL: why", checked(molecule.Fail, "why"), checked(molecule.Pass, "")},
 		{"by no fault that is known here", checked(molecule.Fail, ""), checked(molecule.Fail, "why")},
+		{"not judged, since the file has none: forces of molecule 2", missing, checked(molecule.NoPower, "")},
+		{"not all that the network returns was judged", missing, checked(molecule.NoPower, "")},
 		{"right devices of this precision differ by as much as the numbers are", checked(molecule.NoPower, ""), checked(molecule.Pass, "")},
 	}
 }

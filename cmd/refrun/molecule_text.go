@@ -72,6 +72,9 @@ func limitText(v diff.Number) string {
 
 func checkText(b *strings.Builder, c *molecule.Report) {
 	fmt.Fprintf(b, "\nthe device, which claims %s, beside float64\n", c.Claim)
+	if len(c.Unjudged) > 0 {
+		fmt.Fprintf(b, "  not judged, since the file has none: %s\n", short(c.Unjudged))
+	}
 	fmt.Fprintf(b, "                     RMS error    right devices'      RMS size    largest error\n")
 	for _, v := range c.Of {
 		fmt.Fprintf(b, "  %-8s %-8s %11s   at most %7s   %11s      %11s, of molecule %d", v.Quantity, v.Verdict, num(v.RMS), num(v.Limit), num(v.Size), num(v.Worst), v.At[0])
@@ -86,6 +89,8 @@ func checkText(b *strings.Builder, c *molecule.Report) {
 		fmt.Fprintf(b, ": %s", c.Fault)
 	case c.Verdict == molecule.Fail:
 		fmt.Fprintf(b, ": by no fault that is known here")
+	case c.Verdict == molecule.NoPower && len(c.Unjudged) > 0:
+		fmt.Fprintf(b, ": not all that the network returns was judged")
 	case c.Verdict == molecule.NoPower:
 		fmt.Fprintf(b, ": right devices of this precision differ by as much as the numbers are")
 	}

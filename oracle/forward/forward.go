@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,8 @@ type Question struct {
 	Outputs []*tensor.Tensor
 	// Layers are the device's numbers of other values of the graph, by the number of the value.
 	Layers map[int]*tensor.Tensor
-	// Budget is the time after which no further piece is judged. The report names the first that is left
-	// out, and counts the rest. 0 is no limit.
+	// Budget is the time after which no further piece is judged. The report names what is left out.
+	// 0 is no limit.
 	Budget time.Duration
 	// Progress, if not nil, is called after each piece.
 	Progress func(done, all int)
@@ -38,7 +39,7 @@ func Check(ctx context.Context, q Question) (*report.Report, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	pieces, err := q.pieces()
+	pieces, err := q.pieces(q.recordings())
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +50,14 @@ func Check(ctx context.Context, q Question) (*report.Report, error) {
 			return nil, err
 		}
 		p := &pieces[i]
-		if q.Budget > 0 && i > 0 && time.Since(began) > q.Budget {
-			f.r.Skipped = append(f.r.Skipped, fmt.Sprintf("%s and %d more: the budget was spent", p.name, len(pieces)-i-1))
-			break
+		switch {
+		case p.got == nil:
+			f.leave(p, errors.New("the device's numbers are missing"))
+		case q.Budget > 0 && f.judged > 0 && time.Since(began) > q.Budget:
+			f.leave(p, errors.New("the budget was spent"))
+		default:
+			f.add(p, q.judge(p))
 		}
-		f.add(p, q.judge(p))
 		if q.Progress != nil {
 			q.Progress(i+1, len(pieces))
 		}
@@ -75,16 +79,16 @@ func (q *Question) check() error {
 		return err
 	}
 	known := 0
-	for v, name := range q.Graph.Values {
-		t := q.numbers(v)
-		if t == nil {
+	for _, r := range q.recordings() {
+		if r.got == nil {
 			continue
 		}
-		if want := p.Type(v).Shape; !slices.Equal(want, t.Shape) {
-			return fmt.Errorf("%s: numbers of shape %v: want %v", name.Name, t.Shape, want)
+		want := p.Type(r.value)
+		if !slices.Equal(want.Shape, r.got.Shape) {
+			return fmt.Errorf("%s: numbers of shape %v: want %v", r.name, r.got.Shape, want.Shape)
 		}
-		if (p.Type(v).Format == fp16.Int64) != (t.Format == fp16.Int64) {
-			return fmt.Errorf("%s: %v numbers: want %v", name.Name, t.Format, p.Type(v).Format)
+		if (want.Format == fp16.Int64) != (r.got.Format == fp16.Int64) {
+			return fmt.Errorf("%s: %v numbers: want %v", r.name, r.got.Format, want.Format)
 		}
 		known++
 	}

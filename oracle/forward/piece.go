@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
@@ -13,73 +15,73 @@ import (
 // piece is a part of a network that ends with a value of which a device's numbers are known, and
 // begins with such values, or inputs.
 type piece struct {
-	value  int // of the network
-	name   string
+	recording
 	graph  *graph.Graph
 	from   []int // the values of the network that are its inputs
-	got    *tensor.Tensor
 	inputs []*tensor.Tensor
 }
 
-// pieces cuts a network at the values of which numbers are known.
-func (q *Question) pieces() ([]piece, error) {
-	known := map[int]*tensor.Tensor{}
-	for v, t := range q.Layers {
-		known[v] = t
-	}
-	var ends []int
-	for k, v := range q.Graph.Outputs {
-		if t := q.output(k); t != nil {
-			known[v] = t
-		}
-	}
+// recording is what a device returned of a value of the network.
+type recording struct {
+	value  int
+	name   string
+	output bool           // of the network
+	got    *tensor.Tensor // nil of an output that is not known
+}
+
+// recordings are all that has to be judged, in the order in which the network makes it: each of its outputs,
+// whether it is known or not, and each layer.
+func (q *Question) recordings() (all []recording) {
+	at := make([]int, len(q.Graph.Values))
 	for i := range q.Graph.Nodes {
 		for _, v := range q.Graph.Nodes[i].Out {
-			if known[v] != nil {
-				ends = append(ends, v)
-			}
+			at[v] = i + 1
+		}
+	}
+	for v, t := range q.Layers {
+		all = append(all, recording{v, q.Graph.Values[v].Name, slices.Contains(q.Graph.Outputs, v), t})
+	}
+	for k, v := range q.Graph.Outputs {
+		r := recording{v, q.Graph.Values[v].Name, true, nil}
+		if k < len(q.Outputs) {
+			r.got = q.Outputs[k]
+		}
+		layer := q.Layers[v]
+		if layer == nil || r.got != nil && !(slices.Equal(r.got.Shape, layer.Shape) && slices.Equal(r.got.Data, layer.Data)) {
+			all = append(all, r)
+		}
+	}
+	sorting.By(all, func(a, b recording) int { return cmp.Or(at[a.value]-at[b.value], a.value-b.value) })
+	return all
+}
+
+// pieces cuts a network at the values of which numbers are known, one piece for each recording. Outputs
+// may lie on the way to each other: without layers each is judged from the inputs on.
+func (q *Question) pieces(all []recording) ([]piece, error) {
+	known := map[int]*tensor.Tensor{}
+	for _, r := range all {
+		if r.got != nil && len(q.Layers) > 0 {
+			known[r.value] = r.got
 		}
 	}
 	for k, v := range q.Graph.Inputs {
 		known[v] = q.Inputs[k]
 	}
-	if len(q.Layers) == 0 { // outputs may lie on the way to each other
-		for _, v := range ends {
-			delete(known, v)
-		}
-	}
-	var all []piece
-	for _, v := range ends {
-		p, err := q.piece(v, known)
+	pieces := make([]piece, len(all))
+	for i, r := range all {
+		p, err := q.piece(r, known)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, *p)
+		pieces[i] = *p
 	}
-	return all, nil
-}
-
-// output returns the device's output k, nil if it is not known.
-func (q *Question) output(k int) *tensor.Tensor {
-	if k >= len(q.Outputs) {
-		return nil
-	}
-	return q.Outputs[k]
-}
-
-// numbers returns a device's numbers of a value.
-func (q *Question) numbers(v int) *tensor.Tensor {
-	for k, o := range q.Graph.Outputs {
-		if t := q.output(k); o == v && t != nil {
-			return t
-		}
-	}
-	return q.Layers[v]
+	return pieces, nil
 }
 
 // piece returns the part of the network that makes a value of known ones.
-func (q *Question) piece(end int, known map[int]*tensor.Tensor) (*piece, error) {
-	g := q.Graph
+func (q *Question) piece(r recording, known map[int]*tensor.Tensor) (*piece, error) {
+	g, end := q.Graph, r.value
+	made := slices.ContainsFunc(g.Nodes, func(n graph.Node) bool { return slices.Contains(n.Out, end) })
 	needed := map[int]bool{end: true}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := &g.Nodes[i]
@@ -89,11 +91,11 @@ func (q *Question) piece(end int, known map[int]*tensor.Tensor) (*piece, error) 
 			}
 		}
 	}
-	p := &piece{value: end, name: g.Values[end].Name, graph: graph.New(new(graph.Kept)), got: q.numbers(end)}
+	p := &piece{recording: r, graph: graph.New(new(graph.Kept))}
 	of := map[int]int{}
 	for i := range g.Values {
 		switch c := g.Values[i].Const; {
-		case !needed[i] || i == end:
+		case !needed[i] || i == end && made:
 		case c != nil:
 			of[i] = p.graph.Constant(g.Values[i].Name, c)
 		case known[i] != nil:
@@ -120,6 +122,13 @@ func (q *Question) piece(end int, known map[int]*tensor.Tensor) (*piece, error) 
 				of[v] = out[k]
 			}
 		}
+	}
+	if !made { // an input or a constant, handed on
+		same, err := graph.Bind("identity", nil)
+		if err != nil {
+			return nil, err
+		}
+		of[end] = p.graph.Add(same, r.name, of[end])
 	}
 	p.graph.Outputs = []int{of[end]}
 	return p, nil

@@ -23,15 +23,20 @@ type findings struct {
 	others    []string // contracts that are not the claim's
 	powerless []string // pieces that show nothing
 	judged    int
+	left      []string // what nothing is held against, by name
 	blind     []string
-	unjudged  int
+}
+
+// leave notes an output or a layer that nothing is held against.
+func (f *findings) leave(p *piece, why error) {
+	f.left = append(f.left, p.name)
+	f.r.Unjudged = append(f.r.Unjudged, fmt.Sprintf("%s: %v", p.name, why))
 }
 
 // add takes what was found of a piece.
 func (f *findings) add(p *piece, a answer) {
 	if a.err != nil {
-		f.unjudged++
-		f.r.Skipped = append(f.r.Skipped, fmt.Sprintf("%s: %v", p.name, cause(a.err)))
+		f.leave(p, cause(a.err))
 		return
 	}
 	f.judged++
@@ -48,6 +53,8 @@ func (f *findings) add(p *piece, a answer) {
 	switch {
 	case a.Verdict == judge.Fail:
 		f.fail(p, a)
+	case p.output && a.Unseen:
+		f.leave(p, errors.New(a.Reason))
 	case a.Verdict == judge.NoPower && a.Elements > 1:
 		f.powerless = append(f.powerless, p.name)
 	}
@@ -56,10 +63,10 @@ func (f *findings) add(p *piece, a answer) {
 	}
 }
 
-// cause is the last part of an error's text, which says what is not known.
+// cause is the last part of an error's text: of which operation what is not known.
 func cause(err error) error {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		err = e
+	for errors.Unwrap(errors.Unwrap(err)) != nil {
+		err = errors.Unwrap(err)
 	}
 	return err
 }
@@ -90,7 +97,7 @@ func titleOf(id string) string {
 
 // measure adds the errors of the network's outputs.
 func (f *findings) measure(p *piece, a answer) {
-	if !slices.Contains(f.q.Graph.Outputs, p.value) {
+	if !p.output {
 		return
 	}
 	exact, err := p.exact()
@@ -258,9 +265,12 @@ func (f *findings) conclude() *report.Report {
 			r.Reason += fmt.Sprintf(" %d more of %d %s are wrong by themselves.", n, f.judged, what)
 		}
 	case f.judged == 0:
-		r.Verdict, r.Reason = report.NoPower, "Of no part of the network it is known what right devices return."
+		r.Verdict, r.Reason = report.NoPower, f.unjudged()+" Nothing was judged: this is no pass."
 	case len(f.powerless) == f.judged:
 		r.Verdict, r.Reason = report.NoPower, fmt.Sprintf("These inputs show nothing: what is right is one number everywhere, or next to zeros, in %s.", strings.Join(f.powerless, ", "))
+	case len(r.Unjudged) > 0:
+		r.Verdict = r.Pass(report.PassConforming)
+		r.Reason = fmt.Sprintf("%s No fault was found in the %d %s that were judged: this is no pass.", f.unjudged(), f.judged, what)
 	case len(f.others) > 0:
 		r.Verdict, r.Contract = report.PassAccurate, f.q.Claim.String()+" with fewer roundings: "+strings.Join(f.others, "; ")
 		r.Reason = fmt.Sprintf("All %d %s that were judged are as accurate as %v or better: %s.", f.judged, what, f.q.Claim, strings.Join(f.others, "; "))
@@ -282,4 +292,16 @@ func place(x report.Finding) string {
 		return fmt.Sprintf("%s is the first wrong layer, at %s", x.Layer, x.Slice)
 	}
 	return x.Layer + " is the first wrong layer"
+}
+
+// mostUnjudged is how many a reason names.
+const mostUnjudged = 5
+
+// unjudged says what was not judged.
+func (f *findings) unjudged() string {
+	names, more := f.left, ""
+	if n := len(names) - mostUnjudged; n > 0 {
+		names, more = names[:mostUnjudged], fmt.Sprintf(" and %d more", n)
+	}
+	return "Not judged: " + strings.Join(names, ", ") + more + "."
 }

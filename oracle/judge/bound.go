@@ -32,9 +32,11 @@ type ball struct {
 	exact bool
 }
 
-// errNotJudged is the cause of errors about steps of which it is not known what right kernels
-// may return.
-var errNotJudged = errors.New("it is not known what right kernels may return")
+// ErrNotJudged is the cause of errors about steps of which it is not known what right kernels
+// may return: nobody judges such an output, and the answer is NoPower.
+var ErrNotJudged = errors.New("it is not known what right kernels may return")
+
+var errNotJudged = ErrNotJudged
 
 // moves are operations whose results are some of the numbers of their inputs.
 var moves = map[string]bool{

@@ -90,6 +90,10 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 				e += off * u * (math.Abs(y) + e)
 				sigma = deviation(sigma, v, i, typical*8*u*math.Abs(y))
 			}
+		case pointwise.PReLU: // x above 0 and x z below
+			if e = rx; x-rx < 0 {
+				e = max(rx, times(rx, math.Abs(z)+rz)) + times(min(x, 0), rz)
+			}
 		case pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
 			e = max(rx, rz)
 		default:

@@ -66,6 +66,8 @@ func logisticOff(x, y float64) float64 {
 // Programming Guide, mathematical functions; HIP's math API), the greater of them, for the default
 // accuracy: not for fast math.
 var kernels = map[string]limits{
+	"floor": {}, "ceil": {}, "round": {}, "trunc": {}, "hardshrink": {}, // which never fall: their ends say it
+	"isnan": {}, "isinf": {}, "logical_not": {},
 	"abs": {steep: 1}, "neg": {}, "relu": {}, "clip": {off: ends}, "hardtanh": {off: ends}, "relu6": {}, "sign": {}, "none": {},
 	"square":      {steep: -1, off: relative(1)},
 	"exp":         {off: func(x, y float64) float64 { return exponential(x) * y }},

@@ -46,6 +46,8 @@ type Report struct {
 	Claimed  bool     `json:"claimed"`  // whether it is the claimed one
 	// Reason is why it does not pass, in one line.
 	Reason string `json:"reason,omitempty"`
+	// Unjudged is why nothing was held against the output; then all figures are 0.
+	Unjudged string `json:"unjudged,omitempty"`
 	// Violations are elements that no right kernel returns.
 	Violations int    `json:"violations"`
 	Worst      *Worst `json:"worst,omitempty"`
@@ -64,6 +66,9 @@ type Report struct {
 	Advice string `json:"advice,omitempty"`
 	// Blind are faults that these inputs would not show.
 	Blind []string `json:"blind,omitempty"`
+	// Unseen is set if the output does not fail and yet is not judged: zeros would pass though they are wrong, or
+	// it is not known what right kernels return of some elements.
+	Unseen bool `json:"-"`
 	// Order is the order of k in which a product was summed, of those that were tried; nil of other kernels.
 	Order *kernel.Order `json:"order,omitempty"`
 	// Close is what torch.testing.assert_close with its defaults finds: how many elements are off.

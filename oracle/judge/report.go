@@ -14,9 +14,14 @@ func (q *Question) report(t *trial) *Report {
 	for _, k := range t.tally.right {
 		r.Expected = max(r.Expected, k.flips)
 	}
+	r.Unseen = t.unknown > 0 || t.zero <= 1 && !(t.constant && t.value == 0)
 	switch {
 	case !t.passes():
 		r.Verdict = Fail
+	case t.unknown > 0:
+		r.Verdict, r.Reason = NoPower, fmt.Sprintf("of %d of %d elements it is not known what right kernels return", t.unknown, t.elements)
+	case t.elements > 0 && !t.finite:
+		r.Verdict, r.Reason = NoPower, "no number of what is right is finite: this data shows nothing"
 	case t.constant && !(t.elements == 1 && len(t.y) == 1 && t.y[0] != t.stored[0]): // one number, such as a loss, shows something if it was rounded
 		r.Verdict, r.Reason = NoPower, "what is right is one number everywhere: this data shows nothing"
 	case t.zero <= 1:

@@ -45,6 +45,9 @@ func (q *Question) sums() (terms, taps int, sum func(i int, s *kernel.Sum)) {
 	shape := q.Output.Shape
 	switch op := q.Graph.Nodes[0].Op.(type) {
 	case graph.Linear:
+		if len(b.Shape) < 2 { // one row of weights
+			return 0, 0, nil
+		}
 		terms, n := b.Shape[1], b.Shape[0]
 		return terms, 1, func(i int, s *kernel.Sum) {
 			copy(s.A, a.Data[i/n*terms:])

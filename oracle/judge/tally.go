@@ -12,6 +12,7 @@ import (
 type tally struct {
 	elements   int
 	violations int
+	unknown    int // elements of which it is not known what right kernels return
 	flips      int
 	close      int     // that assert_close finds off
 	all        float64 // squared errors over what one is counted in, see quantum
@@ -20,6 +21,7 @@ type tally struct {
 	worst      *Worst
 	score      float64 // of the worst
 	constant   bool    // what is right is one number
+	finite     bool    // some of what is right is finite
 	value      float64
 }
 
@@ -35,9 +37,11 @@ func (t *tally) add(p *tally) {
 		*t = *p
 		return
 	}
+	t.finite = t.finite || p.finite
 	t.constant = t.constant && p.constant && t.value == p.value
 	t.elements += p.elements
 	t.violations += p.violations
+	t.unknown += p.unknown
 	t.flips += p.flips
 	t.close += p.close
 	t.all += p.all
@@ -97,6 +101,7 @@ func (q *Question) count(t *trial) {
 	for i, got := range q.Output.Data {
 		want := t.stored[i]
 		n.constant = n.constant && want == n.value
+		n.finite = n.finite || want-want == 0
 		if math.Abs(got-want) > c[1]+c[0]*math.Abs(want) {
 			n.close++
 		}
@@ -119,7 +124,10 @@ func (q *Question) count(t *trial) {
 		if d-d == 0 {
 			n.all += d * d / u
 		}
-		if lo, hi := t.interval(f, i); !(got >= lo && got <= hi) && !(got != got && t.y[i] != t.y[i]) {
+		switch t.admits(f, i, got) {
+		case unknown:
+			n.unknown++
+		case no:
 			n.violations++
 			if score = 1e30 * (1 + score); score != score {
 				score = math.Inf(1)

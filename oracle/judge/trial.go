@@ -116,6 +116,35 @@ func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
 	return f.Round(y - r), f.Round(y + r)
 }
 
+// admitted is whether a right kernel returns a number.
+type admitted int
+
+const (
+	no admitted = iota
+	yes
+	unknown
+)
+
+// admits says whether a right kernel may return got as element i. Where the interval is unbounded the
+// statistics speak of finite numbers, and of others, which have no part in them, the simulated kernels. Where
+// the steps of a kernel come to no number, as 0 times infinity does, another way to compute it may have one.
+func (t *trial) admits(f fp16.Format, i int, got float64) admitted {
+	bounded, finite, wanted := !math.IsInf(t.r[i], 1), got-got == 0, t.y[i]-t.y[i] == 0
+	equal := func(v float64) bool { return v == got || v != v && got != got }
+	lo, hi := t.interval(f, i)
+	switch {
+	case got >= lo && got <= hi && (bounded || finite && wanted), equal(t.stored[i]):
+		return yes
+	case bounded:
+		return no
+	case slices.ContainsFunc(t.right, func(k []float64) bool { return equal(k[i]) }):
+		return yes
+	case finite && !wanted:
+		return unknown
+	}
+	return no
+}
+
 // expect sets the expected squares of errors: half from the simulations, element by element, those of the
 // kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
 // are no less than those of the kernels whose roundings go the other way, or that flush, if there are such. Of float32 results

@@ -28,6 +28,7 @@ const mostHTMLFindings = 4 * mostFindings
 func WriteHTML(w io.Writer, of *report.Report) error {
 	p, r := new(page), drawing{of}
 	p.head(r)
+	p.section("Not judged", r.Unjudged)
 	p.findings(r)
 	if chart := r.chart(); chart != "" {
 		p.h2("Every step")
@@ -54,7 +55,7 @@ func WriteHTML(w io.Writer, of *report.Report) error {
 	p.section("Notes", r.Notes)
 	p.add("<footer>")
 	p.add(html.EscapeString(cmp.Or(r.Made.By, "refrun")), ", refrun check.")
-	if len(r.Skipped) == 0 {
+	if len(r.Skipped)+len(r.Unjudged) == 0 {
 		p.add(" The same evidence gives the same verdict on every machine.")
 	}
 	p.add("</footer>\n</html>\n")

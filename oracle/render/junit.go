@@ -80,6 +80,9 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 	for lo := 0; lo < len(r.Steps); lo += groupOfSteps {
 		s.Cases = append(s.Cases, junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))]))
 	}
+	for _, what := range r.Unjudged {
+		s.Cases = append(s.Cases, junitCase{Class: "not judged", Name: what, Skipped: &junitFault{Message: "nothing was held against it"}})
+	}
 	for _, what := range r.Skipped {
 		s.Cases = append(s.Cases, junitCase{Class: "left out", Name: what, Skipped: &junitFault{Message: "it was not reached"}})
 	}

@@ -194,6 +194,7 @@ func TestHTMLSentences(t *testing.T) {
 		{"dropout: not visible at any size", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} }), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 2}} })},
 		{"the probe impulse shows it", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Probe: "impulse"}} }), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })},
 		{"it needs more steps", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Needs: "more steps"}} }), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })},
+		{"<h2>Not judged</h2>", says(func(r *report.Report) { r.Unjudged = []string{"y"} }), passing()},
 		{"<h2>Left out</h2>", says(func(r *report.Report) { r.Skipped = []string{"filters"} }), passing()},
 		{"<h2>Notes</h2>", says(func(r *report.Report) { r.Notes = []string{"a note"} }), passing()},
 		{"The same evidence gives the same verdict on every machine.", passing(), says(func(r *report.Report) { r.Skipped = []string{"filters"} })},
@@ -288,6 +289,7 @@ func TestJUnitSentences(t *testing.T) {
 		{"steps 1 to 2 passed", passing(), passing(blind)},
 		{"steps 1 to 2 skipped: nothing of these steps could be compared", passing(blind), passing()},
 		{"1 of 2 steps are wrong, first step 2: step 2: largest error 0.5", faulty(), passing()},
+		{"not judged y skipped: nothing was held against it", passing(func(r *report.Report) { r.Unjudged = []string{"y"} }), passing()},
 		{"left out filters skipped: it was not reached", passing(func(r *report.Report) { r.Skipped = []string{"filters"} }), passing()},
 	} {
 		p.check(t, text)

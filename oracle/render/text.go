@@ -32,6 +32,12 @@ func (r drawing) text() string {
 	} else {
 		fmt.Fprintf(&b, "VERDICT  %s\n", r.Verdict)
 	}
+	for _, s := range r.Unjudged[:min(len(r.Unjudged), mostFindings)] {
+		b.WriteString(wrap("UNJUDGED ", s))
+	}
+	if n := len(r.Unjudged) - mostFindings; n > 0 {
+		fmt.Fprintf(&b, "         (%d more)\n", n)
+	}
 	b.WriteString(wrap("READ     ", r.Reason))
 	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
 		b.WriteString(wrap("found    ", Line(f)))

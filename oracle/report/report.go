@@ -40,6 +40,14 @@ func (v Verdict) Failed() bool { return strings.HasPrefix(string(v), "FAIL") }
 // Passed reports whether a verdict is a pass.
 func (v Verdict) Passed() bool { return strings.HasPrefix(string(v), "PASS") }
 
+// Pass is the verdict of evidence without a fault: the pass only if nothing was left unjudged.
+func (r *Report) Pass(as Verdict) Verdict {
+	if len(r.Unjudged) > 0 {
+		return NoPower
+	}
+	return as
+}
+
 // Report is what a check found. Without a budget it depends on the evidence alone,
 // not on threads or chance; a processor that fuses multiplications and additions
 // may show other last digits of its statistics.
@@ -88,8 +96,11 @@ type Report struct {
 	Worst   []Element   `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
 	// Findings are the reasons of the verdict, the first one first.
 	Findings []Finding `json:"findings"`
-	Skipped  []string  `json:"skipped,omitempty"` // what a budget or a limit of work left out, or could not be judged
-	Notes    []string  `json:"notes,omitempty"`   // what is worth knowing and no fault
+	// Unjudged is what the device returned and nothing was held against, each with the reason. With any of it
+	// no verdict is a pass (see Pass), and reports begin with it.
+	Unjudged []string `json:"unjudged,omitempty"`
+	Skipped  []string `json:"skipped,omitempty"` // what a budget or a limit of work left out of the search for causes
+	Notes    []string `json:"notes,omitempty"`   // what is worth knowing and no fault
 
 	Maps  []Map          `json:"-"` // pictures for the HTML report
 	Ulps  diff.Histogram `json:"ulps"`

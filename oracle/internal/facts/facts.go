@@ -68,13 +68,20 @@ func (g *Gate) Find(f report.Finding) {
 // Findings are those of the gates before, and this gate's.
 func (g *Gate) Findings() []report.Finding { return slices.Concat(g.Report.Findings, g.Found) }
 
-// Late reports whether the budget is spent, and notes what is left out.
-func (f *Facts) Late(what string) bool {
+// Late reports whether the budget is spent, and notes what is left out of the search for causes and limits.
+func (f *Facts) Late(what string) bool { return f.late(&f.Report.Skipped, what) }
+
+// Missed reports whether the budget is spent, and notes evidence that nothing is held against for that.
+func (f *Facts) Missed(what string) bool {
+	return f.late(&f.Report.Unjudged, what)
+}
+
+func (f *Facts) late(list *[]string, what string) bool {
 	if f.Until.IsZero() || time.Now().Before(f.Until) {
 		return false
 	}
-	if !slices.Contains(f.Report.Skipped, what) {
-		f.Report.Skipped = append(f.Report.Skipped, what)
+	if !slices.Contains(*list, what) {
+		*list = append(*list, what)
 	}
 	return true
 }

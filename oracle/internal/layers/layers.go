@@ -26,7 +26,7 @@ import (
 func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	e, done := &gate{facts.Begin(ev, f)}, 0
 	err := e.Case.EachLayers(func(f *safetensors.File) error {
-		if done > 0 && e.Late("layers of "+f.Path) {
+		if done > 0 && e.Missed("layers of "+f.Path+": the budget was spent") {
 			return nil
 		}
 		l, err := evidence.OpenLayers(f, e.Machine, e.Op.Config.InputChannels, e.Case.Rollout)
@@ -95,7 +95,7 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 		}
 		known[i] = []layerValue{recorded(got)}
 		if len(ways) == 0 {
-			e.Report.Notes = append(e.Report.Notes, fmt.Sprintf("step %d: layer %s is not checked: its input is not known", l.Step, n.Name))
+			e.Report.Unjudged = append(e.Report.Unjudged, fmt.Sprintf("layer %s at step %d: its input is not known", n.Name, l.Step))
 			continue
 		}
 		store := g.store(i, got)

@@ -15,7 +15,7 @@ from .binary import binary
 _DEFAULTS: Dict[str, Any] = {
     "verdict": "", "reason": "", "first_step": -1, "first_realization": -1, "first_layer": "", "slice": "", "diagnosis": "", "subject": "",
     "shape": [], "claim": "", "contract": "", "pattern": "", "one_step": {}, "expected": {}, "horizon": None, "growth_per_step": None,
-    "noise": {}, "steps": [], "layers": [], "filters": [], "blind": [], "worst": [], "findings": [], "skipped": [], "notes": [], "ulps": {}}
+    "noise": {}, "steps": [], "layers": [], "filters": [], "blind": [], "worst": [], "findings": [], "unjudged": [], "skipped": [], "notes": [], "ulps": {}}
 
 
 class Report:
@@ -59,6 +59,8 @@ class Report:
     """What this run could not have shown."""
     worst: List[Dict[str, Any]]
     findings: List[Dict[str, Any]]
+    unjudged: List[str]
+    """What the device returned and nothing was held against: with any of it no verdict is a pass."""
     skipped: List[str]
     notes: List[str]
     ulps: Dict[str, Any]

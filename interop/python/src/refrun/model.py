@@ -74,18 +74,19 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
-    if net.outputs and isinstance(outputs, Mapping):
-        of = {k: outputs[k] for k in net.outputs}
+    if isinstance(outputs, Mapping) and set(outputs) == set(net.outputs):
+        of = dict(outputs)
     else:
-        of = dict(zip(net.outputs, [t for t in pytree.tree_leaves(outputs)]))
-    if len(of) != len(net.outputs):
-        raise CaseError(f"outputs: {len(of)} tensors: want {len(net.outputs)}, as the module returns")
+        leaves = [t for t in pytree.tree_leaves(outputs) if t is not None]
+        if len(leaves) != len(net.outputs):
+            raise CaseError(f"outputs: {len(leaves)} tensors: want {len(net.outputs)}, as the module returns")
+        of = dict(zip(net.outputs, leaves))
     with tempfile.TemporaryDirectory() as folder:
         path = net.save(Path(folder) / "network.json")
         args: List[str] = [binary(), "check", "--graph", str(path), "--claim", precision_name(precision)]
         files = {"input": net.feed(inputs, kwargs), "output": of}
         if layers is not None:
-            files["layers"] = {net.modules.get(k, k): v for k, v in layers.items() if k in net.modules}
+            files["layers"] = {net.modules[k]: v for k, v in layers.items() if k in net.modules}
             if not files["layers"]:
                 raise CaseError(f"layers: none of {len(layers)} has the name of a module of the network: want such as {next(iter(net.modules))!r}")
         for flag, tensors in files.items():
@@ -99,6 +100,10 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     if done.returncode not in (0, 1, 3):
         raise ValueError(done.stderr.strip() or f"refrun check ended with {done.returncode}")
     data = json.loads(done.stdout)
+    strange = [k for k in layers or () if k not in net.modules]
+    if strange:
+        note = f"layers: no values of the network: {', '.join(strange[:5])}" + (f" and {len(strange) - 5} more" if len(strange) > 5 else "")
+        data["notes"], data["text"] = [*(data.get("notes") or []), note], data["text"] + f"note     {note}\n"
     return Report(data, data["text"])
 
 

@@ -373,15 +373,15 @@ class _Converter:
             if v is None and not self.faults:
                 self.faults.append(f"output {len(names)}: no tensor: want a module that returns tensors")
             elif v is not None:
-                names.append(self._output(v))
+                names.append(self._output(v, names))
         if not names and not self.faults:
             self.faults.append("output: none: want a module that returns a tensor")
         return names
 
-    def _output(self, v: Value) -> str:
-        """A node's own value: an input or a constant that is returned is handed on."""
+    def _output(self, v: Value, returned: Sequence[str]) -> str:
+        """A node's own value: an input, a constant, or what is returned before is handed on."""
         made = {f"{x['name']}:{k}" if k else x["name"] for x in self.nodes for k in range(x.get("outputs", 1))}
-        if isinstance(v, str) and v in made:
+        if isinstance(v, str) and v in made and v not in returned:
             return v
         name, shape = self._unique("output"), self.shape(v)
         self.nodes.append({"op": "reshape", "name": name, "in": [self._place(v)], "attributes": {"shape": shape, "allowzero": True}})
