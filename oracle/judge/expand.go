@@ -36,6 +36,8 @@ type Form struct {
 	Symmetric bool `json:"symmetric,omitempty"`
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs.
 	BiasAfter bool `json:"bias_after,omitempty"`
+	// Winograd is the size of the tiles, 2 or 4, of a 3 x 3 convolution by Winograd's method; 0 is none.
+	Winograd int `json:"winograd,omitempty"`
 	// Taps is a transposed convolution that stores each tap's products and adds up what it stored, as
 	// PyTorch does on a CPU.
 	Taps bool `json:"taps,omitempty"`

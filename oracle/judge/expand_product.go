@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/internal/winograd"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -52,16 +53,24 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
 	weight, out := b.types[n.In[1]].Shape, b.types[n.Out[0]].Shape
 	taps := b.form.Taps && isTransposed(op)
+	tile := winograd.Of(b.form.Winograd)
+	if !tiled(op, weight) {
+		tile = nil
+	}
 	if len(in) > 2 && b.is("bias_missing") {
 		in = in[:2]
 	}
-	if len(in) < 3 && !taps || !taps && !b.form.BiasAfter {
+	apart := taps || tile != nil
+	if len(in) < 3 && !apart || !apart && !b.form.BiasAfter {
 		return b.product("output", op, in...)
 	}
 	var y int
-	if taps {
+	switch {
+	case taps:
 		y = b.taps(op, in, weight)
-	} else {
+	case tile != nil:
+		y = b.winograd(tile, op.(graph.Conv), b.operand(in[0]), b.operand(in[1]), b.types[n.In[0]].Shape, out)
+	default:
 		y = b.may(true, b.product("product", op, in[:2]...))
 	}
 	if len(in) < 3 {

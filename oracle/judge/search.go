@@ -167,6 +167,9 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 			}
 		case graph.Conv, graph.Convolution, graph.ConvTranspose, graph.Linear:
 			if q.Narrow == fp16.Float32 {
+				if tiled(op, types[n.In[1]].Shape) {
+					forms = append(forms, Form{Winograd: 2}, Form{Winograd: 4})
+				}
 				break
 			}
 			if len(n.In) > 2 {

@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/winograd"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -217,10 +218,9 @@ func mapped(x *tensor.Tensor, f func(float64) float64) *tensor.Tensor {
 	return y
 }
 
-// winogradFactor is how far the errors of F(4x4), the worst form of Winograd's
-// method that float32 devices use, are above the model of a sum; winogradTail
-// how many standard deviations of them no element exceeds.
-const winogradFactor, winogradTail = 4.5, 12
+// winogradTail is how many standard deviations of the worst place of a tile of F(4x4), the coarsest form
+// of Winograd's method that float32 devices use, no element exceeds: of ten million normal numbers two do.
+const winogradTail = 5.2
 
 // answers combines the sums with the bias.
 func (s *sums) answers(g *layerGate, n *operator.Node, o emulate.Way) []*answer {
@@ -253,8 +253,9 @@ func (s *sums) answers(g *layerGate, n *operator.Node, o emulate.Way) []*answer 
 	if s.far != nil {
 		methods = append(methods, func(how string, apart bool) {
 			bound := make([]float64, len(s.bound))
+			worst := winogradTail * winograd.F4.Worst(s.weights.C())
 			for k, b := range s.bound {
-				bound[k] = max(b, winogradTail*winogradFactor*s.far[k])
+				bound[k] = max(b, worst*s.far[k])
 			}
 			add(join(how, "Winograd's method"), bound, s.far, apart)
 		})
