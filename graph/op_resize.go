@@ -163,6 +163,12 @@ func (o Interpolate) sizes(from []int) (to []int, axes []resize.Axis, err error)
 	return to, axes, nil
 }
 
+// Axes returns the size of every axis that changes, and how, for an input of those sizes.
+func (o Interpolate) Axes(from []int) (to []int, axes []resize.Axis, err error) { return o.sizes(from) }
+
+// CubicCoefficient returns that of cubic modes, also where none is given.
+func (o Interpolate) CubicCoefficient() float64 { return o.coefficient() }
+
 // corners is how PyTorch aligns them with antialias: half pixels of another scale. Of one
 // number, or to one, it is the first.
 func corners(a resize.Axis, from, to int) resize.Axis {

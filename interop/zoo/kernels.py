@@ -29,6 +29,7 @@ import sys
 import refrun
 import torch
 import torch.nn.functional as F
+from kinds import KINDS
 
 DTYPES = {"float32": torch.float32, "tf32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -279,6 +280,8 @@ def case(d, op, dt):
     """An operation: refrun's name, its inputs, its attributes, the kernel as it is written here, PyTorch's own, and its own faults."""
     if op in CHAINS:
         return chain(d, op, dt)
+    if op in KINDS:
+        return KINDS[op](d, dt)
     r = d.r
     scale, shift, eps = r.choice([0.1, 1.0, 1.0, 4.0]), r.choice([0, 0, 0, 3.0, -2.0]), r.choice([1e-5, 1e-3])
     rows, cols = r.randint(16, 48), r.randint(18, 300)
@@ -400,7 +403,7 @@ def chain(d, which, dt):
 
 CHAINS = "bias_gelu add_layer_norm scaled_softmax affine_silu lerp linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
 OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal swiglu geglu rotary_embedding "
-       "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
+       "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS + list(KINDS)
 PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")
 
 
@@ -525,9 +528,11 @@ def main():
     p.add_argument("--right", type=int, default=200)
     p.add_argument("--wrong", type=int, default=200)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--only", nargs="*", default=[], help="these operations alone, by the names of this program")
     p.add_argument("--names", action="store_true", help="print the name that refrun gives each fault")
     p.add_argument("--results", help="a file to keep each kernel's result in, a line of JSON each; those that are in it are not judged again")
     a = p.parse_args()
+    OPS[:] = a.only or OPS
     torch.set_num_threads(1)
     done = {}
     if a.results and os.path.exists(a.results):

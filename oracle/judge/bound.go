@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -30,6 +31,9 @@ type ball struct {
 	lost float64
 	// exact is set if a kernel's arithmetic makes no error in this step: it moves numbers.
 	exact bool
+	// made is how a kernel makes the step of its input, but for sigma, where its errors are not each number's
+	// own. Nil is as here.
+	made func(x *tensor.Tensor, r *rand.Rand) *tensor.Tensor
 }
 
 // ErrNotJudged is the cause of errors about steps of which it is not known what right kernels
@@ -107,6 +111,9 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	}
 	if f := others[name]; f != nil {
 		return f(op, in, out)
+	}
+	if op, is := op.(resizing); is {
+		return interpolated(op, in, out[0], acc)
 	}
 	switch {
 	case name == "amax" || greatest[name]:

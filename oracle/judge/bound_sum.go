@@ -3,7 +3,6 @@ package judge
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -57,22 +56,15 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 	}()
 	r, sigma := fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	grid := 0.0
-	if !inexact && weight == 1 && op.Name() != "interpolate" {
+	if !inexact && weight == 1 {
 		grid = gridOf(in[0].v)
 	}
-	cubic := 0.0
-	if op, is := op.(graph.Interpolate); is && strings.HasSuffix(op.Mode, "cubic") {
-		for _, a := range absolute[0].Data {
-			cubic = max(cubic, a)
-		}
-	}
 	for i, all := range t.Data {
-		all += .9 * cubic // its weights' negative parts are up to .45 of all in absolute value
 		n := n[i%len(n)]
 		if n == 1 && !inexact || grid > 0 && all < grid/acc.u {
 			continue
 		}
-		r.Data[i] = float64((n+2)*acc.u*all) + float64(44*u*cubic) + acc.least(n) // each of 16 weights is a product of two that are 4u off
+		r.Data[i] = float64((n+2)*acc.u*all) + acc.least(n)
 		// a mean's squares are divided by n once, and should be twice
 		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i]*weight)
 	}
@@ -113,12 +105,8 @@ func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight floa
 		}
 	case graph.AdaptivePool:
 		most = windows(in[0].v.Shape, v.Shape)
-	case graph.Interpolate:
-		if op.Mode == "area" {
-			most = windows(in[0].v.Shape, v.Shape)
-			break
-		}
-		return []float64{neighbours(op, in[0].v.Shape, v.Shape)}, 1, nil
+	case resizing: // area
+		most = windows(in[0].v.Shape, v.Shape)
 	case graph.CumSum, graph.IndexAdd, graph.ScatterAdd:
 		ones := make([]*tensor.Tensor, len(in))
 		for k, b := range in {
@@ -139,18 +127,6 @@ func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight floa
 		return []float64{most}, 1, nil
 	}
 	return []float64{most}, 1 / most, nil
-}
-
-// neighbours is of how many numbers a resized one is a sum: 16, or as many as antialias's window has.
-func neighbours(op graph.Interpolate, in, out []int) float64 {
-	if !op.Antialias {
-		return 16
-	}
-	n := 1.0
-	for a := 2; a < len(in); a++ {
-		n *= 2 + math.Ceil(4*max(1, float64(in[a])/float64(out[a])))
-	}
-	return max(n, 16)
 }
 
 // windows is how many numbers the largest window of an adaptive pool has: of s numbers and o windows they

@@ -41,13 +41,20 @@ func (c Contract) String() string {
 	if c.Scalars != "" {
 		s += "; scalars in " + c.Scalars
 	}
+	if c.Weights != "" {
+		s += "; weights in " + c.Weights
+	}
+	if c.Positions != "" {
+		s += "; positions by a " + c.Positions
+	}
 	if c.Accumulate != "" {
 		s += "; sums kept in " + c.Accumulate
 	}
 	for _, form := range []struct {
 		is    bool
 		words string
-	}{{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"}, {c.BiasAfter, "the bias added to the stored product"}, {c.Taps, "tap by tap"}} {
+	}{{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"}, {c.BiasAfter, "the bias added to the stored product"}, {c.Taps, "tap by tap"},
+		{c.Copied, "copies along axes whose size stays"}} {
 		if form.is {
 			s += "; " + form.words
 		}

@@ -51,6 +51,13 @@ type Form struct {
 	// x * 0.1: float16 or bfloat16, as by JAX; "" is float32. "float16 but of products" and "bfloat16 but of
 	// products" leave those of mul and div in float32, as PyTorch does on a CPU.
 	Scalars string `json:"scalars,omitempty"`
+	// Weights is the format to which the weights of a resize along each axis are rounded, as PyTorch's are on a CPU.
+	Weights string `json:"weights,omitempty"`
+	// Positions is how a resize finds the nearest number in float32: "float32 ratio" by i times the ratio of sizes,
+	// "float32 scale" by i over the scale; "" is exact.
+	Positions string `json:"positions,omitempty"`
+	// Copied is a resize that copies along axes whose size stays, whatever scale is given, as PyTorch does.
+	Copied bool `json:"copied,omitempty"`
 	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
 	// only claimed: of a kernel that says nothing it is a fault.
 	Accumulate string `json:"accumulate,omitempty"`
@@ -237,6 +244,8 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		return one(b.attention(op.Attention, op.from, n, in))
 	case crossEntropy:
 		return one(b.crossEntropy(op, shape, in))
+	case graph.Interpolate:
+		return one(b.interpolate(op, shape, in[0]))
 	case rotary:
 		return one(b.rotary(op, shape, in))
 	case graph.Cast:

@@ -56,6 +56,7 @@ func (q *Question) search() (*trial, error) {
 				contracts = append(contracts, c)
 			}
 		}
+		contracts = q.unclaimed(types, contracts)
 	} else if contracts, err = q.likely(types); err != nil {
 		return nil, err
 	}
@@ -64,6 +65,23 @@ func (q *Question) search() (*trial, error) {
 		best, err = q.best(types, []Contract{{}}, best) // a fault may explain more than roundings do
 	}
 	return best, err
+}
+
+// unclaimed are the contracts of a claim with the forms of which it says nothing.
+func (q *Question) unclaimed(types []graph.Type, claimed []Contract) (all []Contract) {
+	all = claimed
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		if o, is := n.Op.(graph.Interpolate); is {
+			for _, f := range resizes(o, types[n.In[0]].Shape[2:], q.Narrow) {
+				for _, c := range claimed {
+					c.Weights, c.Positions, c.Copied = f.Weights, f.Positions, f.Copied
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // best is the best of a trial and those of contracts; the first that passes ends it.
@@ -178,6 +196,8 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 			if isTransposed(op) {
 				forms = append(forms, Form{Taps: true})
 			}
+		case graph.Interpolate:
+			forms = append(forms, resizes(op, types[n.In[0]].Shape[2:], q.Narrow)...)
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})
 		case graph.Attention:

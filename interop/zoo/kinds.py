@@ -1,0 +1,144 @@
+"""Kinds of kernels for kernels.py that are more than an operation with a fault: each has forms that are all right, real
+libraries among them, and faults of its own.
+
+    resize    linear and cubic interpolation and the nearest number, by sizes and by scales, in 1 to 3 dimensions
+"""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def positions(k, i, n_in, n_out, how, scale, single):
+    """Where the numbers i of a result stand in the source: in float32 as kernels compute it, or in float64."""
+    f = np.float32 if single else np.float64
+    how = {"the other corners": {"align_corners": "half_pixel"}.get(how, "align_corners"), "half a pixel off": {"half_pixel": "asymmetric"}.get(how, "half_pixel")}.get(k.fault, how)
+    if k.has("scale of the sizes"):
+        scale = None
+    i = i.astype(f)
+    if how == "align_corners":
+        return i * (f(n_in - 1) / f(max(n_out - 1, 1)))
+    ratio = f(1 / scale) if scale else f(n_in) / f(n_out)
+    shift = 0 if how == "asymmetric" else f(0.5)
+    if single and k.order == "pairs":  # ONNX Runtime's: the scale itself in float32
+        p = (i + shift) / (f(scale) if scale else f(n_out) / f(n_in)) - shift
+    elif single and k.order == "lanes":  # fused
+        p = f(np.float64(ratio) * (i + shift) - shift)
+    else:
+        p = ratio * (i + shift) - shift
+    if k.has("positions in bfloat16"):
+        p = torch.from_numpy(p).to(torch.bfloat16).to(torch.from_numpy(p).dtype).numpy()
+    return np.round(p * 256) / 256 if k.has("8 bits of fraction") else p
+
+
+def axis(k, x, dim, n_out, mode, how, scale):
+    """One axis of a resize: linear, cubic, or a rule for the nearest."""
+    single = x.dtype == np.float32
+    n = x.shape[dim]
+    if n == n_out and (scale is None or mode != "cubic"):
+        return x
+    p = positions(k, np.arange(n_out), n, n_out, how, scale, single)
+    take = lambda at: np.take(x, np.clip(at, 0, n - 1), dim)
+    along = lambda w: w.reshape([-1 if a == dim else 1 for a in range(x.ndim)])
+    if k.has("nearest") or mode not in ("linear", "cubic"):
+        return take({"floor": np.floor, "round_prefer_ceil": lambda p: np.floor(p + p.dtype.type(0.5))}.get(mode, np.rint)(p).astype(int))
+    if mode == "linear":
+        p = p if k.has("goes on beyond the border") else np.clip(p, 0, n - 1)
+        at = np.clip(np.floor(p).astype(int), 0, max(n - 2, 0))
+        t = along(p - at.astype(p.dtype))
+        if k.has("weights in bfloat16"):
+            t = torch.from_numpy(t).to(torch.bfloat16).to(torch.from_numpy(t).dtype).numpy()
+        return take(at) * (1 - t) + take(at + 1) * t
+    a = p.dtype.type(-0.5 if k.has("coefficient -1/2") else -0.75)
+    at = np.floor(p).astype(int)
+    t = along(p - at.astype(p.dtype))
+    near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1
+    far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    y = 0
+    for j, w in zip((-1, 0, 1, 2), (far(t + 1), near(t), near(1 - t), far(2 - t))):
+        if k.has("weights in bfloat16"):
+            w = torch.from_numpy(w).to(torch.bfloat16).to(torch.from_numpy(w).dtype).numpy()
+        if k.has("zeros beyond the border"):
+            w = w * along((at + j >= 0) & (at + j < n)).astype(w.dtype)
+        y = y + take(at + j) * w
+    return y
+
+
+def by_onnx_runtime(mode, how, size, scales):
+    """ONNX Runtime's Resize, of float32 numbers."""
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    def f(x):
+        rank = x.dim()
+        values = [1.0, 1.0, *scales] if scales else [*x.shape[:2], *size]
+        kind = TensorProto.FLOAT if scales else TensorProto.INT64
+        names = ["x", "", "by"] if scales else ["x", "", "", "by"]
+        nearest = {} if mode in ("linear", "cubic") else {"nearest_mode": mode}
+        node = helper.make_node("Resize", names, ["y"], mode=mode if not nearest else "nearest", coordinate_transformation_mode=how, **nearest)
+        shape = [None] * rank
+        g = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor("by", kind, [len(values)], values)])
+        m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+        s = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
+        return torch.from_numpy(s.run(None, {"x": x.numpy()})[0])
+
+    return f
+
+
+def by_jax(size):
+    def f(x):
+        import jax
+
+        return torch.from_numpy(np.array(jax.image.resize(x.numpy(), (*x.shape[:2], *size), "linear", antialias=False)))
+
+    return f
+
+
+def resize(d, dt):
+    """A resize: interpolate's attributes, as PyTorch has them or with ONNX's further ones."""
+    r = d.r
+    dims = r.choice([1, 2, 2, 2, 3])
+    n = [r.randint(2, {1: 300, 2: 40, 3: 9}[dims]) for _ in range(dims)]
+    mode = r.choice(["linear", "linear", "cubic", "nearest"])
+    if mode == "cubic" and dims != 2:
+        mode = "linear"
+    how = r.choice(["half_pixel", "align_corners"]) if mode != "nearest" else "asymmetric"
+    scales, size = None, [max(1, int(v * r.uniform(0.4, 2.6))) for v in n]
+    if how != "align_corners" and r.random() < 0.5:
+        scales = [r.choice([0.7, 1.3, 1.01, 2.1, 1.999, 0.6001, 3.0, 1 + r.random()]) for _ in n]
+        if any(math.floor(v * s) < 1 or mode == "cubic" and math.floor(v * s) == v for v, s in zip(n, scales)):
+            scales = [2.1 for _ in n]
+        size = [math.floor(v * s) for v, s in zip(n, scales)]
+    x = d.normal(r.randint(2, 3), r.choice([1, 2, 3, 8]), *n, dtype=dt, scale=r.choice([0.1, 1.0, 4.0]), shift=r.choice([0, 0, 3.0]))
+    rule = "floor" if mode == "nearest" else mode
+
+    def own(k, x):
+        y = x.numpy()
+        for a in range(dims):
+            y = axis(k, y, 2 + a, size[a], rule, how, scales and scales[a])
+        return torch.from_numpy(np.ascontiguousarray(y))
+
+    name = {"linear": LINEAR[dims], "cubic": "bicubic"}.get(mode, mode)
+    attrs = {"mode": name, **({"scale_factor": scales} if scales else {"size": size})}
+    given = {"scale_factor": tuple(scales)} if scales else {"size": size}
+    if how == "align_corners":
+        attrs["align_corners"] = given["align_corners"] = True
+    last = r.choice([torch.contiguous_format, torch.channels_last]) if dims == 2 else torch.contiguous_format
+    library = lambda x: F.interpolate(x.contiguous(memory_format=last), mode=name, **given).contiguous()
+    same = any(a == b for a, b in zip(n, size))
+    if dt == torch.float32 and r.random() < 0.5 and not same:
+        library = by_onnx_runtime(rule, how, size, scales)
+        if mode == "linear" and how == "half_pixel" and not scales and all(b >= a for a, b in zip(n, size)) and r.random() < 0.5:
+            library = by_jax(size)
+    faults = ["scale of the sizes"] * bool(scales) + ["half a pixel off", "8 bits of fraction", "positions in bfloat16"]
+    faults += {"linear": ["nearest", "the other corners", "goes on beyond the border", "weights in bfloat16"], "cubic": ["nearest", "the other corners", "coefficient -1/2", "zeros beyond the border"]}.get(mode, [])
+    return "interpolate", [x], attrs, own, library, faults
+
+
+KINDS = {"resize": resize}

@@ -1,0 +1,59 @@
+package judge
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+)
+
+// interpolate is a resize in the form of the contract.
+func (b *builder) interpolate(o graph.Interpolate, shape []int, x int) int {
+	if b.form.Copied {
+		o.Scale, _ = kept(o, shape[2:])
+	}
+	op := resizing{Interpolate: o, weights: fp16.Float64}
+	if f, is := accumulators[b.form.Weights]; is {
+		op.weights = f
+	}
+	if strings.HasPrefix(o.Mode, "nearest") {
+		op.positions = b.form.Positions
+	}
+	return b.step("output", op, x)
+}
+
+// kept are the scales of a resize with 1 for axes that keep their size, and whether that is another resize. What is
+// scaled by 1.01 from 37 numbers has 37.
+func kept(o graph.Interpolate, from []int) (scales graph.Floats, another bool) {
+	if len(o.Scale) == 0 || o.Recompute || o.AlignCorners || o.Antialias || o.Coordinates != "" || o.Mode == "area" {
+		return o.Scale, false
+	}
+	for a, n := range from {
+		s := o.Scale[a%len(o.Scale)]
+		if s != 1 && math.Floor(float64(n)*s) == float64(n) {
+			s, another = 1, true
+		}
+		scales = append(scales, s)
+	}
+	return scales, another
+}
+
+// resizes are the forms of a resize: of its weights where the inputs are in a half format, and of axes of one size.
+func resizes(o graph.Interpolate, from []int, narrow fp16.Format) (all []Form) {
+	all = append(all, Form{})
+	switch {
+	case strings.HasPrefix(o.Mode, "nearest"):
+		all = append(all, Form{Positions: ratios}, Form{Positions: scales})
+	case o.Mode != "area" && narrow.Half():
+		all = append(all, Form{Weights: narrow.String()})
+	}
+	if _, another := kept(o, from); another {
+		for _, f := range slices.Clone(all) {
+			f.Copied = true
+			all = append(all, f)
+		}
+	}
+	return all[1:]
+}
