@@ -76,7 +76,7 @@ var inward = map[string][]string{
 	"diff":                 {"fp16"},
 	"oracle/report":        {"diff"},
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore", "internal/sorting"},
-	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/internal/winograd", "oracle/kernel", "pointwise", "tensor", "internal/elem", "internal/par"},
+	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/internal/winograd", "oracle/kernel", "pointwise", "resize", "tensor", "internal/elem", "internal/par"},
 	"oracle/forward":       {"diff", "fp16", "graph", "oracle/judge", "oracle/report", "tensor", "internal/sorting"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg", "internal/sorting"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
