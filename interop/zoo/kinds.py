@@ -1,6 +1,7 @@
 """Kinds of kernels for kernels.py that are more than an operation with a fault: each has forms that are all right, real
 libraries among them, and faults of its own.
 
+    scatter   numbers added at places that an index names: index_add, scatter_add and index_put
     resize    linear and cubic interpolation and the nearest number, by sizes and by scales, in 1 to 3 dimensions
 """
 
@@ -141,4 +142,50 @@ def resize(d, dt):
     return "interpolate", [x], attrs, own, library, faults
 
 
-KINDS = {"resize": resize}
+def scatter(d, dt):
+    """Numbers that are added to others at places that an index names: to zeros, ones or numbers."""
+    r, g = d.r, d.g
+    rows, n, cols = r.randint(8, 40), r.choice([10, 60, 400, 2000]), r.randint(8, 24)
+    base = r.choice([lambda *s: torch.zeros(*s), lambda *s: torch.ones(*s), lambda *s: 100 * torch.randn(*s, generator=g), lambda *s: torch.randn(*s, generator=g)])(rows, cols).to(dt)
+    op = r.choice(["index_add", "scatter_add", "index_put"])
+    source = d.normal(n, cols, dtype=dt, scale=r.choice([0.01, 1.0, 1.0]), shift=r.choice([0, 0, 1.0]))
+    index = torch.randint(0, rows, (n, cols) if op == "scatter_add" else (n,), generator=g)
+    at = index if op == "scatter_add" else index[:, None].expand(n, cols)
+    order = torch.randperm(n, generator=g)
+    steps = r.random() < 0.5  # each addition rounded, as atomic ones are
+
+    def own(k, base, i, source):
+        y, m, last = base.clone(), at.clone(), n
+        if k.has("overwritten"):
+            return y.scatter(0, m, source)
+        if k.has("base lost"):
+            y.zero_()
+        if k.has("off by one"):
+            m = (m + 1) % rows
+        if k.has("tail not added"):
+            last = n - max(1, n // 16)
+        if k.has("last part twice"):
+            y.scatter_add_(0, m[-n // 8 :], source[-n // 8 :])
+        if k.has("one update lost"):
+            source = source.clone()
+            source[n // 2] = 0
+        if k.has("base twice"):
+            y = y + base
+        if y.dtype == torch.float64 or not (steps and dt.itemsize == 2) and not k.has("sums in bfloat16"):
+            rest = order[order < last]
+            for part in rest.split(max(1, n // r.choice([1, 3]))):
+                y.scatter_add_(0, m[part], source[part])
+            return y
+        to = torch.bfloat16 if k.has("sums in bfloat16") else dt
+        y = y.to(to)
+        for j in order[order < last].tolist():
+            y.scatter_(0, m[j : j + 1], (y.gather(0, m[j : j + 1]).float() + source[j : j + 1]).to(to))
+        return y.float()
+
+    library = {"index_add": lambda b, i, s: b.index_add(0, i, s), "scatter_add": lambda b, i, s: b.scatter_add(0, i, s), "index_put": lambda b, i, s: b.index_put((i,), s, accumulate=True)}[op]
+    faults = ["overwritten", "off by one", "tail not added", "last part twice", "one update lost"] + ["sums in bfloat16"] * (dt == torch.float32) + ["base lost", "base twice"] * bool(base.count_nonzero())
+    name, attrs = (library, {}) if op == "index_put" else (op, {"dim": 0})
+    return name, [base, index, source], attrs, own, library, faults
+
+
+KINDS = {"resize": resize, "scatter": scatter}

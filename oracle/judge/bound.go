@@ -31,9 +31,9 @@ type ball struct {
 	lost float64
 	// exact is set if a kernel's arithmetic makes no error in this step: it moves numbers.
 	exact bool
-	// made is how a kernel makes the step of its input, but for sigma, where its errors are not each number's
+	// made is how a kernel makes the step of its inputs, but for sigma, where its errors are not each number's
 	// own. Nil is as here.
-	made func(x *tensor.Tensor, r *rand.Rand) *tensor.Tensor
+	made func(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error)
 }
 
 // ErrNotJudged is the cause of errors about steps of which it is not known what right kernels
@@ -108,6 +108,9 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	out, err := apply(op, given...)
 	if err != nil {
 		return nil, err
+	}
+	if scatters(op) {
+		return added(op, in, out[0], acc)
 	}
 	if f := others[name]; f != nil {
 		return f(op, in, out)

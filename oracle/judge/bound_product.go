@@ -18,8 +18,11 @@ type accumulator struct {
 	cores  bool
 }
 
-// accumulator is that of a builder's kernels.
-func (b *builder) accumulator() accumulator {
+// accumulator is that of a builder's kernels for an operation.
+func (b *builder) accumulator(op graph.Op) accumulator {
+	if f, is := accumulators[b.form.Atomic]; is && scatters(op) {
+		return accumulator{u: f.Ulp(1) / 2, narrow: f}
+	}
 	if f, is := accumulators[b.form.Accumulate]; is {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f}
 	}

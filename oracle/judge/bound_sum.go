@@ -107,7 +107,7 @@ func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight floa
 		most = windows(in[0].v.Shape, v.Shape)
 	case resizing: // area
 		most = windows(in[0].v.Shape, v.Shape)
-	case graph.CumSum, graph.IndexAdd, graph.ScatterAdd:
+	case graph.CumSum:
 		ones := make([]*tensor.Tensor, len(in))
 		for k, b := range in {
 			if ones[k] = b.v; b.v.Format != fp16.Int64 {

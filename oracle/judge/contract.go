@@ -47,6 +47,9 @@ func (c Contract) String() string {
 	if c.Positions != "" {
 		s += "; positions by a " + c.Positions
 	}
+	if c.Atomic != "" {
+		s += "; each addition to a place rounded to " + c.Atomic
+	}
 	if c.Accumulate != "" {
 		s += "; sums kept in " + c.Accumulate
 	}

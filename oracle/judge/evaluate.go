@@ -79,7 +79,7 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		for k, v := range n.In {
 			in[k] = balls[v]
 		}
-		out, err := step(n.Op, in, b.accumulator())
+		out, err := step(n.Op, in, b.accumulator(n.Op))
 		if err != nil {
 			return err
 		}
@@ -267,9 +267,12 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		}
 		same = same && in[k] == balls[v].v
 	}
-	if made := out[0].made; made != nil && !s.flips {
-		s.of[n.Out[0]] = noisy(made(in[0], s.r), out[0], s.r, s.cuts, true)
-		return nil
+	if made := out[0].made; made != nil && !s.flips && !s.flushes {
+		y, err := made(in, s.r)
+		if err == nil {
+			s.of[n.Out[0]] = noisy(y, out[0], s.r, s.cuts, true)
+		}
+		return err
 	}
 	if !same {
 		given, err := apply(op, in...)

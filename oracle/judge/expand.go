@@ -58,6 +58,9 @@ type Form struct {
 	Positions string `json:"positions,omitempty"`
 	// Copied is a resize that copies along axes whose size stays, whatever scale is given, as PyTorch does.
 	Copied bool `json:"copied,omitempty"`
+	// Atomic is the format to which each addition to a place that an index names is rounded, as by atomic additions
+	// to half numbers and by PyTorch on a CPU.
+	Atomic string `json:"atomic,omitempty"`
 	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
 	// only claimed: of a kernel that says nothing it is a fault.
 	Accumulate string `json:"accumulate,omitempty"`
@@ -138,6 +141,13 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 	}
 	for _, v := range g.Outputs {
 		b.Outputs = append(b.Outputs, b.of[v])
+	}
+	if f, is := accumulators[form.Atomic]; is {
+		for i := range b.Nodes {
+			if scatters(b.Nodes[i].Op) {
+				b.round[b.Nodes[i].Out[0]] = rounding{Format: f}
+			}
+		}
 	}
 	if f, is := accumulators[form.Accumulate]; is {
 		for i := range b.Nodes {

@@ -165,75 +165,12 @@ func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 	return withPlaces(y, out), nil
 }
 
-// scatter bounds what puts numbers into others, or adds them. Of a sum there are at most as many terms
-// as numbers are put anywhere.
+// scatter bounds what puts numbers into others, and does not add them.
 func scatter(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
-	adds := false
-	switch o := op.(type) {
-	case graph.ScatterND:
-		adds = o.Reduce == "sum"
-	case graph.IndexPut:
-		adds = o.Accumulate
-	case graph.ScatterReduce:
-		if adds = o.Reduce == "sum"; o.Reduce == "mean" {
-			return nil, fmt.Errorf("%s of means: %w", op.Name(), errNotJudged)
-		}
+	if o, is := op.(graph.ScatterReduce); is && o.Reduce == "mean" {
+		return nil, fmt.Errorf("%s of means: %w", op.Name(), errNotJudged)
 	}
-	if !adds {
-		return spread(op, in, out, false)
-	}
-	return added(op, in, out[0])
-}
-
-// added bounds sums whose terms are the numbers of the first and the last input, where the inputs
-// between say.
-func added(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
-	last := len(in) - 1
-	on := func(of func(b ball) *tensor.Tensor) (*tensor.Tensor, error) {
-		given := make([]*tensor.Tensor, len(in))
-		for k, b := range in {
-			if given[k] = b.v; k == 0 || k == last {
-				given[k] = of(b)
-			}
-		}
-		return one(op, given...)
-	}
-	size, err := on(magnitudes)
-	if err != nil {
-		return nil, err
-	}
-	square, err := on(func(b ball) *tensor.Tensor { return squares(b.v) })
-	if err != nil {
-		return nil, err
-	}
-	count, err := on(func(b ball) *tensor.Tensor {
-		ones := tensor.New(fp16.Float64, b.v.Shape...)
-		for i := range ones.Data {
-			ones.Data[i] = 1
-		}
-		return ones
-	})
-	if err != nil {
-		return nil, err
-	}
-	moved, err := on(func(b ball) *tensor.Tensor {
-		if b.r != nil {
-			return b.r
-		}
-		return tensor.New(fp16.Float64, b.v.Shape...)
-	})
-	if err != nil {
-		return nil, err
-	}
-	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
-	for i, all := range size.Data {
-		r.Data[i] = moved.Data[i]
-		if n := count.Data[i]; n > 1 {
-			r.Data[i] += float64(n*u*all) + 0x1p-126
-			sigma.Data[i] = sumSigma(n-1, v.Data[i], square.Data[i])
-		}
-	}
-	return []ball{{v: v, r: r, sigma: sigma}}, nil
+	return spread(op, in, out, false)
 }
 
 // complexProduct bounds products of complex numbers: (ac - bd) + (ad + bc) i, where each product and each sum

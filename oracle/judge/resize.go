@@ -296,10 +296,10 @@ func (g *image) through(x *tensor.Tensor, by func(axis int) tapped) *tensor.Tens
 
 // device is the image that a right kernel makes whose positions and weights are computed in float32. Their errors are
 // the same for all lines of an axis.
-func (g *image) device(x *tensor.Tensor, r *rand.Rand) *tensor.Tensor {
+func (g *image) device(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error) {
 	exact := *g
 	exact.weights = fp16.Float64
-	return g.through(x, func(axis int) tapped {
+	return g.through(x[0], func(axis int) tapped {
 		ratio := float64(1 - 2*r.IntN(2))
 		t := exact.taps(axis, func(i int) float64 {
 			s := g.spots[axis][i]
@@ -315,7 +315,7 @@ func (g *image) device(x *tensor.Tensor, r *rand.Rand) *tensor.Tensor {
 			g.round(t[i].w)
 		}
 		return t
-	})
+	}), nil
 }
 
 // weightSigma is what part of its bound the deviation of a cubic's weight is: that of a farther one, at an end of

@@ -171,6 +171,9 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 	forms := []Form{{}}
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
+		if q.Narrow.Half() && scatters(n.Op) {
+			forms = append(forms, Form{Atomic: q.Narrow.String()})
+		}
 		switch op := n.Op.(type) {
 		case graph.Binary:
 			if _, half := accumulators[q.Narrow.String()]; half && !sameScalars(op, withScalars(op, q.Narrow)) {

@@ -1,0 +1,73 @@
+package judge
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestScatteredSums: numbers added to others where an index says pass in any order, onto zeros and ones too, in float32
+// and, if they are half numbers, with each sum rounded; and what is lost, overwritten or summed more coarsely fails.
+func TestScatteredSums(t *testing.T) {
+	const rows, n, cols = 12, 300, 10
+	ops := map[string]graph.Op{"index_add": graph.IndexAdd{}, "scatter_add": graph.ScatterAdd{}, "index_put": graph.IndexPut{Accumulate: true}, "scatter_nd": graph.ScatterND{Reduce: "sum"}}
+	bases := map[string]func(r *rand.Rand) float64{
+		"zeros": func(*rand.Rand) float64 { return 0 }, "ones": func(*rand.Rand) float64 { return 1 }, "numbers": func(r *rand.Rand) float64 { return 50 * r.NormFloat64() },
+	}
+	seed := uint64(0)
+	for op, of := range ops {
+		for base, number := range bases {
+			for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
+				seed++
+				r := rand.New(rand.NewPCG(seed, 3))
+				x, source, index := tensor.New(f, rows, cols), drawn(r, f, n, cols), tensor.New(fp16.Int64, n)
+				switch op {
+				case "scatter_add":
+					index = tensor.New(fp16.Int64, n, cols)
+				case "scatter_nd":
+					index = tensor.New(fp16.Int64, n, 1)
+				}
+				for i := range x.Data {
+					x.Data[i] = f.Round(number(r))
+				}
+				for i := range index.Data {
+					index.Data[i] = float64(r.IntN(rows))
+				}
+				g := graph.New(nil)
+				g.Outputs = []int{g.Add(of, "output", g.Input("base"), g.Input("index"), g.Input("source"))}
+				for _, c := range []struct {
+					how string
+					sum fp16.Format // of each sum
+				}{{"right", fp16.Float32}, {"right", f}, {"one lost", fp16.Float32}, {"some lost", fp16.Float32}, {"overwritten", fp16.Float32}, {"coarse", fp16.BFloat16}} {
+					if f != fp16.Float32 && (c.how == "coarse" || c.how == "one lost") { // which roundings hide
+						continue
+					}
+					out := tensor.New(f, rows, cols)
+					copy(out.Data, x.Data)
+					for _, i := range r.Perm(n * cols) {
+						at := index.Data[i/cols]
+						if op == "scatter_add" {
+							at = index.Data[i]
+						}
+						v := &out.Data[int(at)*cols+i%cols]
+						switch {
+						case c.how == "one lost" && i == cols*n/2, c.how == "some lost" && i/cols%4 == 3:
+						case c.how == "overwritten":
+							*v = source.Data[i]
+						default:
+							*v = c.sum.Round(*v + source.Data[i])
+						}
+					}
+					f.RoundSlice(out.Data, out.Data)
+					a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, index, source}, Output: out})
+					if err != nil || (a.Verdict == Pass) != (c.how == "right") {
+						t.Errorf("%s to %s of %v, %s, sums in %v: %+v, %v", op, base, f, c.how, c.sum, a, err)
+					}
+				}
+			}
+		}
+	}
+}
