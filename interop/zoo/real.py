@@ -135,16 +135,17 @@ class Torch:
 
 class Jax:
     """The operator in JAX. In bfloat16 every result that autocast stores is cast to it, and computed from in float32.
-    XLA drops such casts unless xla_allow_excess_precision is off, which is a flag of the process."""
+    XLA drops such casts unless xla_allow_excess_precision is off, which is a flag of the process. wide: the policy is
+    float32's, and not in the model's type."""
 
-    def __init__(self, op, mode):
+    def __init__(self, op, mode, wide=False):
         import jax
         import jax.numpy as jnp
 
         self.j, self.n, self.op, self.mode = jax, jnp, op, mode
         self.w = {k: jnp.asarray(v) for k, v in op.weights.items()}
         self.run = jax.jit(self.step)
-        self.layers = False
+        self.layers, self.wide = False, wide
 
     def conv(self, x, name):
         w, b = self.w[name + ".weight"], self.w.get(name + ".bias")
@@ -199,6 +200,8 @@ class Jax:
 
     def advance(self, x, o):
         r = self.op.rollout
+        if self.wide and r["policy_type"] != "autoregressive":
+            o = o.astype(self.n.float32)
         if r["policy_type"] == "autoregressive":
             x = o
         elif r["policy_type"] == "residual":
@@ -337,6 +340,7 @@ DEVICES = {
     "torch-compiled-float16": ("float16", lambda op, m: Torch(op, m, compiled=True)),
     "jax": ("float32", Jax),
     "jax-bfloat16": ("bfloat16", Jax),
+    "jax-bfloat16-wide": ("bfloat16", lambda op, m: Jax(op, m, wide=True)),
     "onnxruntime": ("float32", lambda op, m: Onnx(op, m, runtime)),
     "openvino": ("float32", lambda op, m: Onnx(op, m, openvino)),
     "openvino-bfloat16": ("bfloat16", lambda op, m: Onnx(op, m, openvino)),

@@ -77,10 +77,9 @@ type Pattern struct {
 	Once bool
 	// Wide has the convolutions whose input is not rounded.
 	Wide Unrounded
-	// Constants rounds the scale of noise, and dt or 1-alpha beside an output of the half
-	// type, to that type, as frameworks do that give a constant the type of the tensor
-	// beside it (JAX).
-	Constants bool
+	// Constants are rounded to the half type, as frameworks do that give a constant the type of
+	// the tensor beside it (JAX).
+	Constants Constants
 	// Folded multiplies the weights of convolutions by the factors of the batch norms that
 	// follow them before they are rounded, and adds the shifts as a bias.
 	Folded bool
@@ -89,6 +88,22 @@ type Pattern struct {
 	Split bool
 	// Flat takes subnormal operands of convolutions for zeros: see [Flush].
 	Flat bool
+}
+
+// Constants are those beside a tensor of the half type.
+type Constants uint8
+
+// The scale of noise, and dt or 1-alpha. A model may have the one in its own type, and the loop around
+// it the other one in float32.
+const (
+	OfNoise Constants = 1 << iota
+	OfPolicy
+	AllConstants = OfNoise | OfPolicy
+)
+
+// String says so in words.
+func (c Constants) String() string {
+	return [...]string{"no constants", "the scale of noise", "constants of the policy", "constants"}[c]
 }
 
 // MostTraced is how many nodes a pattern can tell apart.
@@ -256,8 +271,8 @@ func (p Pattern) Name(state fp16.Format, stream string, whole bool) string {
 	if p.Split {
 		s += " with norms before their scale in " + p.Mode.Precision.String()
 	}
-	if p.Constants {
-		s += " with constants in " + p.Mode.Precision.String()
+	if p.Constants != 0 {
+		s += " with " + p.Constants.String() + " in " + p.Mode.Precision.String()
 	}
 	if p.Flat {
 		s += " with " + flushed

@@ -9,7 +9,8 @@ import (
 // LevelOut takes from the errors v what a post-processing that maps each group of
 // realizations linearly may have made of one rounding: that of its least or its
 // greatest number, or of its spread. What is left is the error of each number
-// for itself. A line that is more than a few roundings stays, unless whatever they are is asked for. It returns the mean square of each
+// for itself. A line that is more than a few roundings stays, unless whatever they are is asked for. Where most numbers
+// have no error at all, the others have none in common with them, and there is no line. It returns the mean square of each
 // group's line, in deviations s.
 func LevelOut(c rollout.Config, v, truth, s []float64, realizations int, whatever bool) (lines []float64) {
 	if c.Normalization == rollout.NoNormalization {
@@ -21,6 +22,10 @@ func LevelOut(c rollout.Config, v, truth, s []float64, realizations int, whateve
 	}
 	for lo := 0; lo < len(v); lo += group {
 		v, x, s := v[lo:lo+group], truth[lo:lo+group], s[lo:lo+group]
+		if mostExact(v) {
+			lines = append(lines, 0)
+			continue
+		}
 		at, a, b := fit(v, x, s)
 		usual, most, within := math.Inf(1), 0.0, true
 		for _, d := range s {
@@ -50,6 +55,17 @@ func LevelOut(c rollout.Config, v, truth, s []float64, realizations int, whateve
 		lines = append(lines, squares/max(n, 1))
 	}
 	return lines
+}
+
+// mostExact reports whether most errors are none.
+func mostExact(v []float64) bool {
+	none := 0
+	for _, d := range v {
+		if d == 0 {
+			none++
+		}
+	}
+	return 2*none > len(v)
 }
 
 // fit returns the line a + b (x - at) through v, by least squares of v/s, at

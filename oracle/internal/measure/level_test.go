@@ -7,6 +7,20 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
+// TestLevelExact: where most numbers are as they should be, to the last bit, the others have no line in common with them.
+func TestLevelExact(t *testing.T) {
+	truth, s, v := make([]float64, 1000), make([]float64, 1000), make([]float64, 1000)
+	for k := range truth {
+		if truth[k], s[k] = float64(k)/1000, .01; k%25 == 0 {
+			v[k] = .01
+		}
+	}
+	lines := LevelOut(rollout.Config{Normalization: rollout.MinMax}, v, truth, s, 1, false)
+	if len(lines) != 1 || lines[0] != 0 || v[0] != .01 || v[1] != 0 {
+		t.Errorf("lines %v, errors %v and %v: want none taken", lines, v[0], v[1])
+	}
+}
+
 // TestLevel: what a normalization makes of the errors of the two numbers that it
 // scales by is taken from all, and no more than such errors can be.
 func TestLevel(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/rollout"
 )
 
 // neighbours returns the contracts that a device may keep in place of the
@@ -136,9 +137,11 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 		q.Once = p.Half() && !p.Once
 		l = append(l, q)
 	}
-	other := p
-	other.Constants = !p.Constants
-	l = append(l, other)
+	for _, c := range g.constants() {
+		q := p
+		q.Constants ^= c
+		l = append(l, q)
+	}
 	own := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, p.Mode).Points
 	for _, m := range neighbours(p.Mode) {
 		if m.Precision == p.Mode.Precision {
@@ -166,9 +169,24 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 		q.Split = !p.Split
 		l = append(l, q)
 	}
-	other = p
+	other := p
 	other.Odd ^= g.added()
 	return append(l, other)
+}
+
+// constants are the sets of them that a device may round: those that the operator and its policy have.
+func (g *stepGate) constants() (l []emulate.Constants) {
+	noisy := slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool { return emulate.IsNoise(&n) && n.Noise.Type != noise.Dropout })
+	if noisy {
+		l = append(l, emulate.OfNoise)
+	}
+	if g.e.Case.Rollout.Policy != rollout.Autoregressive {
+		l = append(l, emulate.OfPolicy)
+	}
+	if len(l) == 2 {
+		l = append(l, emulate.AllConstants)
+	}
+	return l
 }
 
 // added are the convolutions that a sum follows: nothing is fused with them.
@@ -192,6 +210,6 @@ func (g *stepGate) alone() (l []emulate.Pattern) {
 		return nil
 	}
 	constants := p
-	constants.Constants = true
+	constants.Constants = emulate.AllConstants
 	return []emulate.Pattern{p, constants}
 }

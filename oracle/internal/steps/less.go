@@ -1,6 +1,9 @@
 package steps
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -22,9 +25,12 @@ func distant(all []*stepFigures) bool {
 // less holds a device that is right by the claim, but distant from it, against
 // patterns that store next to nothing: the claimed operands with float32
 // everywhere but in the state, and float32 itself; and against all others, if it is
-// more accurate than the claim.
-func (g *stepGate) less() (bool, error) {
-	b, err := g.step(1)
+// more accurate than the claim, or right by it only because pixels are alike. It looks at the step
+// that is farthest from the claim.
+func (g *stepGate) less(all []*stepFigures) (bool, error) {
+	apart := func(f *stepFigures) float64 { return f.cuts.Of[measure.InAll].Mean(0) }
+	farthest := slices.MaxFunc(all, func(a, b *stepFigures) int { return cmp.Compare(apart(a), apart(b)) })
+	b, err := g.e.StepOf(farthest.batch, farthest.step)
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +60,7 @@ func (g *stepGate) less() (bool, error) {
 			best, least = p, re
 		}
 	}
-	if f := m.figures(); least > stillFar && f.sumZ < fewer*f.count {
+	if f := m.figures(); least > stillFar && (f.sumZ < fewer*f.count || g.h0.at(1, wellKnown).hold(f) != nil) {
 		found, _, err := g.search(m)
 		if err != nil {
 			return false, err

@@ -44,7 +44,7 @@ func TestStepsFewer(t *testing.T) {
 	if err != nil || bad != nil || !distant(all) {
 		t.Fatalf("err %v, fault %v, distant %v: want a device that is right by the claim, and distant", err, bad, distant(all))
 	}
-	found, err := g.less()
+	found, err := g.less(all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode, change func(*em
 // emulation returns the states that follow by a pattern, undisturbed, and the
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *evidence.BatchStep, p emulate.Pattern) (next, o *tensor.Tensor, err error) {
-	if !p.Narrow && !p.Plain && !p.Added && !p.Once && !p.Constants && !p.Folded && !p.Split && !p.Flat && p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
+	if !p.Narrow && !p.Plain && !p.Added && !p.Once && p.Constants == 0 && !p.Folded && !p.Split && !p.Flat && p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
 		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N(), b.X.C(), b.X.H(), b.X.W())
 		o, err = g.e.Forward(p.Mode, x, b.Draws.Rewind())
 	}

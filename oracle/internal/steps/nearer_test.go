@@ -26,7 +26,7 @@ func TestCompilers(t *testing.T) {
 		{"inner casts dropped", "instance", "takes inputs of convolutions unrounded but for the state", func(p *emulate.Pattern) { p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideInner }},
 		{"the first cast dropped", "instance", "takes the state unrounded", func(p *emulate.Pattern) { p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideState }},
 		{"like XLA", "instance", "constants in bfloat16", func(p *emulate.Pattern) {
-			p.Points, p.Constants = p.Points&^emulate.AtConv|emulate.AtBias, true
+			p.Points, p.Constants = p.Points&^emulate.AtConv|emulate.AtBias, emulate.AllConstants
 		}},
 		{"like OpenVINO", "batch", "batch norms in the weights", func(p *emulate.Pattern) {
 			p.Points, p.Folded = emulate.AtAct|emulate.AtOut, true
@@ -68,7 +68,7 @@ func TestInstead(t *testing.T) {
 	bare := g.claim
 	bare.Points, bare.Wide = 0, emulate.WideAll
 	p := bare
-	p.Constants = true
+	p.Constants = emulate.AllConstants
 	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 	b.run()
 	g.e.Report, g.use = &report.Report{FirstStep: -1}, bare

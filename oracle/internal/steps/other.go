@@ -132,7 +132,8 @@ const mostFar = 4
 // them equally far.
 const clearly = 0.75
 
-// clearer reports whether it is: where all residuals shrink, by as much as both.
+// clearer reports whether it is: where all residuals shrink, by as much as both; where most numbers are the
+// same as the claim's, of the others there are fewer.
 func (c candidate) clearer(claimed candidate) bool {
-	return c.re <= clearly*claimed.re || c.unlike <= claimed.unlike+2*elem.Log(clearly)
+	return c.re <= clearly*claimed.re || c.unlike <= max(claimed.unlike+2*elem.Log(clearly), clearly*claimed.unlike)
 }

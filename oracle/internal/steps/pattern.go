@@ -30,7 +30,7 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 		}
 	}
 	// The machine rounds the contract's noise by itself.
-	if fewer := p.Half() && (p.Added || p.Once || p.Constants || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
+	if fewer := p.Half() && (p.Added || p.Once || p.Constants&emulate.OfNoise != 0 || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
@@ -141,7 +141,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		return y, b.Apply(y, x, noise.Time{}, d)
 	}
 	s := b.Scale
-	if b.NarrowScale || p.Constants {
+	if b.NarrowScale || p.Constants&emulate.OfNoise != 0 {
 		s = f.Round(s)
 	}
 	y := x.Clone()
@@ -230,7 +230,7 @@ func (g *stepGate) sum(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Legal)
 	if c.Policy == rollout.Residual {
 		a, b = 1, m.Scalar(c.Dt, of)
 	}
-	if p.Constants {
+	if p.Constants&emulate.OfPolicy != 0 {
 		b = of.Round(b)
 	}
 	salt := uint64(0)

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -40,20 +41,26 @@ func (g *stepGate) twofold(p emulate.Pattern) bool {
 	return p.Half() && (p.Points&(emulate.AtShare|emulate.AtKept) != 0 || g.normalizesHalf())
 }
 
-// updateAs has a device normalize states of a half type in the way that is nearer to m.
+// updateAs has a device normalize states of a half type in the way that is nearest to m: products of
+// the sums rounded to float32 first or not, and a formula or one operation.
 func (g *stepGate) updateAs(d *emulate.Device, m *measured) error {
-	p := g.use
-	if !p.Half() || !g.normalizesHalf() {
+	if !g.use.Half() || !g.normalizesHalf() {
 		return nil
 	}
-	once, o, err := g.emulation(m.BatchStep, p)
+	best, o, err := g.emulation(m.BatchStep, g.use)
 	if err != nil {
 		return err
 	}
-	p.Twice = true
-	formula := g.advance(m.X, o, p, nil)
-	if &nearer(m.Got, once.Data, formula.Data)[0] == &formula.Data[0] {
-		d.Update = func(x, o *tensor.Tensor) *tensor.Tensor { return g.advance(x, o, p, nil) }
+	sums, post := g.use, g.use
+	for _, sums.Twice = range [2]bool{false, true} {
+		for _, post.Twice = range [2]bool{false, true} {
+			update := func(sums, post emulate.Pattern) func(x, o *tensor.Tensor) *tensor.Tensor {
+				return func(x, o *tensor.Tensor) *tensor.Tensor { return g.post(x, g.sum(x, o, sums, nil), post, nil) }
+			}(sums, post)
+			if y := update(m.X, o); &nearer(m.Got, best.Data, y.Data)[0] == &y.Data[0] {
+				best, d.Update = y, update
+			}
+		}
 	}
 	return nil
 }
@@ -145,33 +152,40 @@ func (g *stepGate) closest(got []float64, y, x, o *tensor.Tensor, p emulate.Patt
 		return nearer(got, y.Data, g.advance(x, o, p, nil).Data)
 	}
 	c, f := g.e.Case.Rollout, g.half()
-	sums := g.sum(x, o, p, nil)
-	out := tensor.Of(f, sums.Data, o.N(), o.C(), o.H(), o.W())
 	end := func(v float64) float64 {
 		if c.Clamp != nil {
 			v = min(max(v, c.Clamp[0]), c.Clamp[1])
 		}
 		return f.Round(v)
 	}
-	best := append([]float64(nil), y.Data...)
-	each(c, out, func(lo, hi int) {
-		distance := func(at func(k int) float64) (sum float64) {
-			for k := lo; k < hi; k++ {
-				if d := math.Abs(got[k] - at(k)); measure.Finite(d) {
-					sum += d
-				}
-			}
-			return sum
-		}
-		least := distance(func(k int) float64 { return y.Data[k] })
-		for _, s := range scalings(c.Normalization, out.Data[lo:hi], f) {
-			if d := distance(func(k int) float64 { return end(s.of(out.Data[k], f)) }); d < least {
-				least = d
+	best, once := slices.Clone(y.Data), p
+	once.Twice = false
+	for _, p.Twice = range [2]bool{false, true} {
+		out := g.sum(x, o, p, nil)
+		whole := g.post(x, out, once, nil).Data
+		each(c, out, func(lo, hi int) {
+			distance := func(at func(k int) float64) (sum float64) {
 				for k := lo; k < hi; k++ {
-					best[k] = end(s.of(out.Data[k], f))
+					if d := math.Abs(got[k] - at(k)); measure.Finite(d) {
+						sum += d
+					}
+				}
+				return sum
+			}
+			least := distance(func(k int) float64 { return best[k] })
+			take := func(at func(k int) float64) {
+				if d := distance(at); d < least {
+					least = d
+					for k := lo; k < hi; k++ {
+						best[k] = at(k)
+					}
 				}
 			}
-		}
-	})
+			take(func(k int) float64 { return whole[k] })
+			for _, s := range scalings(c.Normalization, out.Data[lo:hi], f) {
+				take(func(k int) float64 { return end(s.of(out.Data[k], f)) })
+			}
+		})
+	}
 	return best
 }

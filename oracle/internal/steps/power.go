@@ -106,6 +106,11 @@ func (g *stepGate) power(all []*stepFigures, last *measured) error {
 	return blind("errors of the states show from %.2g on, where those of the operator in %v are %.2g and its whole output changes them by %.2g: %s", s.least, rival.Precision, s.errors, s.output, why)
 }
 
+// undone is the chance with which roundings that may be as far from the pattern's as a limit undo what a fault does, so that
+// this share of the limit is left. A device whose numbers are the pattern's own has no fault that is twice what is left of
+// them, however many of its pixels could have been rounded the other way together.
+const undone = 1e-3
+
 // seen measures what a step can show. Numbers at the ends of a clamp show
 // nothing, and count as right.
 func (g *stepGate) seen(m *measured) (seen, error) {
@@ -122,7 +127,7 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 		return seen{}, err
 	}
 	s := seen{share: g.e.OutputShare()}
-	var sizes, errors, count, live float64
+	var sizes, errors, count, live, left float64
 	for i, v := range m.truth {
 		d := o.Data[i] - exact.Data[i]
 		if !measure.Finite(v) || !measure.Finite(d) || !(m.s[i] > 0) {
@@ -133,6 +138,7 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 			continue
 		}
 		live++
+		left += float64(m.r[i] * m.r[i])
 		sizes += float64(m.s[i] * m.s[i])
 		errors += float64(d * d)
 	}
@@ -146,7 +152,11 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 	}
 	stretch := g.stretch(m, exact)
 	s.live = live / count
-	s.least = math.Sqrt(g.h0.at(m.alike, m.of).limit(measure.InAll, count) * count / live * sizes / live)
+	limit := g.h0.at(m.alike, m.of).limit(measure.InAll, count) * count / live
+	if left /= live; left <= undone*undone*limit {
+		limit = 4 * left
+	}
+	s.least = math.Sqrt(limit * sizes / live)
 	s.errors, s.output = s.share*stretch*math.Sqrt(errors/live), s.share*stretch*math.Sqrt(varies)
 	return s, nil
 }

@@ -1,12 +1,14 @@
 package steps
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -39,6 +41,27 @@ func TestStepsPower(t *testing.T) {
 		}
 		if blind != k.blind {
 			t.Errorf("%s, %+v: blind %v, %v: want %v", k.precision, k.ro, blind, r.Findings, k.blind)
+		}
+	}
+}
+
+// TestUndone: limits may be wide, where pixels are alike, and a device whose numbers are its pattern's own still shows that no
+// fault is beyond what is left of them; one that is off by a tenth of the limit does not.
+func TestUndone(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.5))
+	b.device = func(int) *emulate.Device { return b.gate.device(b.gate.claim, 1, nil) }
+	b.check()
+	g := b.gate
+	g.h0 = g.newSpreads(g.use)
+	m := b.measured(1)
+	m.alike = float64(m.X.H() * m.X.W())
+	for _, off := range []float64{0, .1} {
+		for i := range m.r {
+			m.r[i] = off * math.Sqrt(g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.r))))
+		}
+		if s, err := g.seen(m); err != nil || s.enough(g.claim) != (off == 0) {
+			t.Errorf("off by %g of the limit: %+v, %v: want enough only of the same numbers", off, s, err)
 		}
 	}
 }

@@ -145,6 +145,28 @@ func TestStepsClearer(t *testing.T) {
 	if !half.clearer(claimed) || near.clearer(claimed) {
 		t.Errorf("half the same: %v, all nearer: %v: want true and false", half.clearer(claimed), near.clearer(claimed))
 	}
+	few := func(n int) candidate {
+		return of(func(i int) float64 { return float64(min(i*n/1000-(i-1)*n/1000, 1)) })
+	}
+	if !few(40).clearer(few(80)) || few(70).clearer(few(80)) {
+		t.Errorf("40 others in place of 80: %v, 70: %v: want true and false", few(40).clearer(few(80)), few(70).clearer(few(80)))
+	}
+}
+
+// TestScaleOfNoise: JAX rounds the sum of a convolution, adds its bias in float32 and hands that on; a model in its own type has
+// the scale of noise in it, and the loop around it its constants in float32.
+func TestScaleOfNoise(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ norm, act, noise string }{{"none", "gelu", "laplace"}, {"instance", "relu", "gaussian"}, {"group", "silu", "gaussian"}} {
+		b := newStepBenchOf(t, "bfloat16", "cpu", operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+			Activation: c.act, Normalization: c.norm, NoiseType: c.noise, NoiseScale: .7}, convex(.01))
+		p := b.gate.claim
+		p.Points, p.Constants = p.Points&^emulate.AtConv|emulate.AtBias, emulate.OfNoise
+		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
+		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, " with the scale of noise in bfloat16") || !strings.Contains(r.Pattern, "bias apart") {
+			t.Errorf("%+v: contract %q, pattern %q, findings %v", c, r.Contract, r.Pattern, r.Findings)
+		}
+	}
 }
 
 // TestAlone: a compiler that stores only the convolutions that a sum follows, and has constants in the half type, is asked
@@ -160,7 +182,7 @@ func TestAlone(t *testing.T) {
 		}
 	}
 	p.Points &^= emulate.AtConv
-	p.Constants = true
+	p.Constants = emulate.AllConstants
 	b.device = func(int) *emulate.Device { return b.correct(p, emulate.CoarseLambda) }
 	b.run()
 	m := b.measured(1)

@@ -91,7 +91,7 @@ func (g *stepGate) steps() error {
 		if !distant(all) || g.e.Late("patterns that store next to nothing") {
 			return false, nil
 		}
-		return g.less()
+		return g.less(all)
 	}
 	for _, other := range []func() (bool, error){g.otherwise, accurate} {
 		if bad != nil || g.use != g.claim || !g.claim.Half() {

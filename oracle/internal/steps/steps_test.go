@@ -214,6 +214,28 @@ func TestStepsHalfPost(t *testing.T) {
 	}
 }
 
+// TestStepsHalfProducts: products with constants may be rounded to float32 before the half type, and states be normalized
+// by one operation all the same: a device that does both is held against that, bit for bit.
+func TestStepsHalfProducts(t *testing.T) {
+	t.Parallel()
+	for _, n := range []rollout.Normalization{rollout.MinMax, rollout.ZScore} {
+		b := newStepBench(t, "bfloat16", "cpu", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .9, State: "bfloat16", Normalization: n})
+		g, p := b.gate, b.gate.claim
+		b.device = func(int) *emulate.Device {
+			d, sum := g.device(p, 1, nil), p
+			sum.Twice = true
+			d.Update = func(x, o *tensor.Tensor) *tensor.Tensor { return g.post(x, g.sum(x, o, sum, nil), p, nil) }
+			return d
+		}
+		r := b.check()
+		for _, s := range r.Steps {
+			if s.Re > 0 || len(r.Findings) > 0 {
+				t.Errorf("%s, step %d: %.3g deviations from the device's own pattern; %v", n, s.Step, s.Re, r.Findings)
+			}
+		}
+	}
+}
+
 // TestStepsPattern: devices that round at other points than claimed, and no
 // worse, are recognised.
 func TestStepsPattern(t *testing.T) {
