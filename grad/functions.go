@@ -64,6 +64,10 @@ var derivatives = map[string]derivative{
 	"relu": func(s *step, x, y, d int) int { return s.only(s.gt(y, 0), d) },
 	"silu": silu,
 	"gelu": gelu,
+	"swish": func(s *step, x, y, d int) int { // p + alpha y (1 - p), p = sigmoid(alpha x)
+		p := s.f("sigmoid", s.scale(s.param("alpha"), x))
+		return s.mul(d, s.add(p, s.mul(s.scale(s.param("alpha"), y), s.from(1, pointwise.Sub, p))))
+	},
 	"mish": func(s *step, x, y, d int) int { // t + x sigmoid(x) (1 - t^2), t = tanh(softplus(x))
 		t := s.apply(graph.Act{Func: act.Tanh}, s.f("softplus", x))
 		return s.mul(d, s.add(t, s.mul(s.mul(x, s.f("sigmoid", x)), s.from(1, pointwise.Sub, s.f("square", t)))))

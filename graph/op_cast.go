@@ -63,7 +63,10 @@ type QuantizeLinear struct {
 
 // DequantizeLinear is ONNX's: of whole numbers, a scale and, if it is given, a zero point.
 // The results have the scale's format. See [pointwise.Dequantize].
-type DequantizeLinear struct{ Quantization }
+type DequantizeLinear struct {
+	Quantization
+	Dtype string `json:"output_dtype"` // "" for that of the scale
+}
 
 // DynamicQuantizeLinear is ONNX's: of an input, whose numbers in uint8, scale and zero point are
 // the outputs. See [pointwise.QuantizeDynamic].
@@ -144,7 +147,18 @@ func (o DequantizeLinear) Infer(m Mode, in []Type) (Inference, error) {
 	if in[0].Format != fp16.Int64 {
 		return Inference{}, fmt.Errorf("input 0: %v numbers: want whole ones", in[0].Format)
 	}
-	return Inference{Out: []Type{{in[0].Shape, in[1].Format}}}, nil
+	f := in[1].Format
+	if o.Dtype != "" && f != fp16.Float64 {
+		to, err := Cast{Dtype: o.Dtype}.Infer(m, in[1:2])
+		if err == nil && to.Out[0].Format == fp16.Int64 {
+			err = fmt.Errorf("output_dtype: %.40q: want one of floating-point numbers", o.Dtype)
+		}
+		if err != nil {
+			return Inference{}, err
+		}
+		f = to.Out[0].Format
+	}
+	return Inference{Out: []Type{{in[0].Shape, f}}}, nil
 }
 
 // Infer implements [Op].
@@ -220,5 +234,5 @@ func init() {
 	register(Cast{Dtype: "float32"}, since2(same, same))
 	register(QuantizeLinear{Quantization{Axis: 1}, "uint8"}, since2(same, same))
 	register(DynamicQuantizeLinear{}, since2(same, same))
-	register(DequantizeLinear{Quantization{Axis: 1}}, since2(same, same))
+	register(DequantizeLinear{Quantization: Quantization{Axis: 1}}, since2(same, same))
 }

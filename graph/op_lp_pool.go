@@ -9,7 +9,7 @@ import (
 // LpPool is ONNX's LpPool, of an input [N,C,L], [N,C,H,W] or [N,C,D,H,W]: the other
 // attributes are those of [MaxPool]. See [pool.Lp].
 type LpPool struct {
-	P        int  `json:"p"` // 1 or 2
+	P        int  `json:"p"` // 1 to 64
 	Kernel   Ints `json:"kernel_size"`
 	Stride   Ints `json:"stride"` // none for that of the kernel
 	Padding  Ints `json:"padding"`
@@ -37,8 +37,8 @@ func (o LpPool) Infer(m Mode, in []Type) (Inference, error) {
 	if len(in[0].Shape) != axes+2 {
 		return Inference{}, fmt.Errorf("input of shape %v: want [N,C,L], [N,C,H,W] or [N,C,D,H,W]", in[0].Shape)
 	}
-	if o.P != 1 && o.P != 2 {
-		return Inference{}, fmt.Errorf("p: %d: want 1 or 2", o.P)
+	if o.P < 1 || o.P > pool.MaxP {
+		return Inference{}, fmt.Errorf("p: %d: want 1 to %d", o.P, pool.MaxP)
 	}
 	g, err := o.geometry(size)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestPoolErrors(t *testing.T) {
 		{"adaptive_avg_pool2d", `{"output_size": [1, 2, 3]}`, plane, "output_size: 3 numbers"},
 		{"adaptive_max_pool2d", `{"output_size": 9223372036854775807}`, plane, "output_size: 9223372036854775807"},
 		{"adaptive_max_pool2d", `{"output_size": 1}`, []int{1, 2, 0, 4}, "input of shape [1 2 0 4]: want one that is not empty"},
-		{"lp_pool", `{"kernel_size": 2, "p": 3}`, plane, "p: 3: want 1 or 2"},
+		{"lp_pool", `{"kernel_size": 2, "p": 65}`, plane, "p: 65: want 1 to 64"},
 		{"lp_pool", `{"kernel_size": 2}`, []int{5, 4}, "input of shape [5 4]: want [N,C,L]"},
 		{"lp_pool", `{"kernel_size": 2}`, []int{1, 1, 1, 1, 5, 4}, "input of shape"},
 		{"lp_pool", `{}`, plane, "kernel_size: missing"},

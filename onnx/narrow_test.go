@@ -2,6 +2,9 @@ package onnx
 
 import (
 	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -96,4 +99,103 @@ func TestPowers(t *testing.T) {
 			t.Errorf("%v %v %s: %v, want %v", c.v, c.saturate, c.rounding, got, c.want)
 		}
 	}
+}
+
+// middles returns numbers x and scales whose quotients, or those plus a zero point, are at the
+// middle of two neighbours of a type, or beside it.
+func middles(r *rand.Rand, d DType) (x, scale, zero float64) {
+	m := minis[d]
+	var all []float64
+	for bits := range uint(1) << (m.exponent + m.mantissa) {
+		if v := m.number(bits); v-v == 0 {
+			all = append(all, v)
+		}
+	}
+	slices.Sort(all)
+	k := r.IntN(len(all) - 1)
+	middle := (all[k] + all[k+1]) / 2
+	if r.IntN(2) == 0 {
+		middle = -middle
+	}
+	if r.IntN(3) == 0 {
+		zero = all[r.IntN(len(all))]
+	}
+	scale = float64(float32(math.Ldexp(1+r.Float64(), r.IntN(60)-30)))
+	if r.IntN(8) == 0 {
+		scale = math.Ldexp(1, r.IntN(20)-10)
+	}
+	v := float32((middle - zero) * scale)
+	for range r.IntN(3) {
+		v = math.Nextafter32(v, float32(math.Inf(r.IntN(2)*2-1)))
+	}
+	return float64(v), scale, zero
+}
+
+// TestNarrowQuotients: quotients near the middle of two numbers of a type are rounded once, by
+// fractions.
+func TestNarrowQuotients(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 42))
+	twice := 0
+	for d, m := range minis {
+		if d == Float8E8M0 {
+			continue
+		}
+		const n = 4000
+		in := [3]*tensor.Tensor{}
+		for k := range in {
+			in[k] = tensor.New(fp16.Float32, n)
+		}
+		for i := range n {
+			in[0].Data[i], in[1].Data[i], in[2].Data[i] = middles(r, d)
+		}
+		g := graph.New(new(graph.Kept))
+		g.Outputs = []int{g.Add(narrow{to: d, saturate: true}, "y", g.Input("x"), g.Input("scale"), g.Input("zero"))}
+		of := graph.Type{Shape: []int{n}, Format: fp16.Float32}
+		p, err := g.Infer(graph.Mode{Precision: fp16.Float32}, of, of, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := p.Run(new(graph.Run), in[:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range y[0].Data {
+			want := ratNearest(m, in[0].Data[i], in[1].Data[i], in[2].Data[i])
+			if got != want {
+				t.Fatalf("%v: %v/%v + %v is %v, want %v", d, in[0].Data[i], in[1].Data[i], in[2].Data[i], got, want)
+			}
+			before := float64(float32(in[0].Data[i] / in[1].Data[i]))
+			if (narrow{to: d, saturate: true}).round(m, before+in[2].Data[i]) != want {
+				twice++
+			}
+		}
+	}
+	if twice < 100 {
+		t.Errorf("only %d results differ from those of a quotient that is rounded first", twice)
+	}
+}
+
+// ratNearest is the number of a type next to x/scale + zero, of two the even one, the greatest
+// beyond it.
+func ratNearest(m mini, x, scale, zero float64) float64 {
+	of := func(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
+	v := of(x)
+	v.Quo(v, of(scale)).Add(v, of(zero))
+	var best *big.Rat
+	at, even := 0.0, false
+	for bits := range uint(1) << (1 + m.exponent + m.mantissa) {
+		c := m.number(bits)
+		if c-c != 0 {
+			continue
+		}
+		far := new(big.Rat).Sub(of(c), v)
+		far.Abs(far)
+		if s := -1; best != nil {
+			if s = far.Cmp(best); s > 0 || s == 0 && (even || bits&1 != 0) {
+				continue
+			}
+		}
+		best, at, even = far, c, bits&1 == 0
+	}
+	return at
 }

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/graph"
 )
@@ -168,6 +169,34 @@ func opAveragePool(c *call) []int {
 	}
 	attributes["count_include_pad"] = c.flag("count_include_pad")
 	return one(c.bind(fmt.Sprintf("avg_pool%dd", len(w.kernel)), attributes, x))
+}
+
+// opLpPool is over windows, in which paddings are zeros.
+func opLpPool(c *call) []int {
+	x, p := c.arg(0), c.int("p", 2)
+	_, attributes := c.pooling(x)
+	if c.err != nil {
+		return nil
+	}
+	attributes["p"] = p
+	return one(c.bind("lp_pool", attributes, x))
+}
+
+// opGlobalLpPool is over all axes after channels, seen as one.
+func opGlobalLpPool(c *call) []int {
+	x, p := c.arg(0), c.int("p", 2)
+	s := c.shape(x)
+	if c.err == nil && (len(s) < 3 || elements(s[2:]) == 0) {
+		c.fail("input of shape %v: want numbers after channels", s)
+	}
+	if c.err != nil {
+		return nil
+	}
+	n := elements(s[2:])
+	shape := slices.Repeat([]int{1}, len(s))
+	copy(shape, s[:2])
+	y := c.add(graph.LpPool{P: p, Kernel: graph.Ints{n}}, c.reshape(x, []int{s[0], s[1], n}, true))
+	return one(c.reshape(y, shape, true))
 }
 
 // opMaxPool counts places in the whole tensor, a graph in the channel.

@@ -35,9 +35,7 @@ func opSwish(c *call) []int {
 	if alpha == 1 {
 		return activation(act.SiLU)(c)
 	}
-	x := c.arg(0)
-	scaled := c.add(graph.Binary{Of: pointwise.Mul, Other: &alpha}, x)
-	return one(c.add(graph.Binary{Of: pointwise.Mul}, x, c.bind("sigmoid", nil, scaled)))
+	return c.unary("swish", []any{"alpha", "alpha", 1.0})
 }
 
 // opClip has its ends as inputs, since opset 11.
@@ -75,11 +73,16 @@ func opPRelu(c *call) []int {
 
 // opSum is one sum of all inputs, rounded once.
 func opSum(c *call) []int {
-	switch len(c.in) {
-	case 1:
-		return opIdentity(c)
-	case 2:
+	if len(c.in) == 2 {
 		return pairwise(pointwise.Add)(c)
+	}
+	return c.together("sum")
+}
+
+// together is a reduction of all inputs, spread to one shape.
+func (c *call) together(of string) []int {
+	if len(c.in) == 1 {
+		return opIdentity(c)
 	}
 	var shapes [][]int
 	for i := range c.in {
@@ -94,7 +97,7 @@ func opSum(c *call) []int {
 	for i := range c.in {
 		in = append(in, c.spread(c.arg(i), all))
 	}
-	return one(c.add(graph.Reduction{Of: "sum", Axes: graph.Ints{0}}, c.add(graph.Stack{}, in...)))
+	return one(c.add(graph.Reduction{Of: of, Axes: graph.Ints{0}}, c.add(graph.Stack{}, in...)))
 }
 
 // spread repeats a value to a shape, as numpy does.
@@ -134,11 +137,7 @@ func opIsInf(c *call) []int {
 	return one(c.bind("isinf", of, c.arg(0)))
 }
 
-// opMean is a sum that is divided.
-func opMean(c *call) []int {
-	n := float64(len(c.in))
-	return one(c.add(graph.Binary{Of: pointwise.Div, Other: &n}, opSum(c)...))
-}
+func opMean(c *call) []int { return c.together("mean") }
 
 func opThresholdedRelu(c *call) []int {
 	x, alpha := c.arg(0), c.float("alpha", 1)

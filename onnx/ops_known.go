@@ -3,10 +3,12 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -92,16 +94,34 @@ func opRange(c *call) []int {
 		}
 		of[i] = t.Data[0]
 	}
-	n := math.Ceil((of[1] - of[0]) / of[2])
+	n := steps(of[0], of[1], of[2])
 	if n = max(n, 0); !(n <= mostKnown) || !c.room(int(n)) {
 		c.fail("%.0f numbers: %w", n, errMemory)
 		return nil
 	}
 	t := tensor.New(c.types[c.in[0]].Format, int(n))
 	for i := range t.Data {
-		t.Data[i] = t.Format.Round(float64(float64(i)*of[2]) + of[0])
+		along := float64(float64(i) * of[2]) // exact of 24 bits
+		v := along + of[0]
+		if odd, ok := exact.Words([]float64{along, of[0]}, 0); ok && t.Format != fp16.Float64 {
+			v = odd
+		}
+		t.Data[i] = t.Format.Round(v)
 	}
 	return one(c.constant("", t, c.dtype(c.in[0])))
+}
+
+// steps returns how many steps of delta there are before limit.
+func steps(start, limit, delta float64) float64 {
+	n := math.Ceil((limit - start) / delta)
+	if n-n != 0 || delta-delta != 0 {
+		return n
+	}
+	of := func(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
+	q := of(start)
+	q.Sub(q, of(limit)).Quo(q, of(delta))
+	down, _ := new(big.Float).SetInt(new(big.Int).Div(q.Num(), q.Denom())).Float64() // of -(limit-start)/delta
+	return -down
 }
 
 // opEyeLike is 1 on a diagonal.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
 )
 
 // eps is ONNX's, of all norms.
@@ -42,11 +41,8 @@ func opLayerNorm(c *call) []int {
 		for a := at; a < c.rank(x); a++ {
 			axes = append(axes, a)
 		}
-		none := 0
 		mean := c.add(graph.Reduction{Of: "mean", Axes: axes, Keep: true}, x)
-		variance := c.add(graph.Var{Axes: axes, Correction: &none, Keep: true}, x)
-		inverse := c.bind("rsqrt", nil, c.add(graph.Binary{Of: pointwise.Add, Other: &eps}, variance))
-		out = append(out, mean, inverse)
+		out = append(out, mean, c.add(graph.InverseStd{Axes: axes, Eps: eps, Keep: true}, x))
 	}
 	return out
 }
@@ -96,17 +92,19 @@ func opBatchNorm(c *call) []int {
 		return one(c.add(graph.BatchNorm{Eps: eps}, in[0], in[1], in[2], in[3], in[4]))
 	}
 	y := c.add(graph.BatchNorm{Eps: eps, Training: true}, in[0], in[1], in[2])
-	axes := graph.Ints{0}
-	for a := 2; a < c.rank(x); a++ {
-		axes = append(axes, a)
+	mean := c.add(graph.Running{Momentum: momentum}, x, in[3])
+	return []int{y, mean, c.add(graph.Running{Var: true, Momentum: momentum}, x, in[4])}
+}
+
+// opMeanVariance is over samples and pixels, if nothing else is said.
+func opMeanVariance(c *call) []int {
+	axes := c.ints("axes")
+	if axes == nil {
+		axes = []int{0, 2, 3}
 	}
-	none := 0
-	mean := c.add(graph.Reduction{Of: "mean", Axes: axes}, x)
-	variance := c.add(graph.Var{Axes: axes, Correction: &none}, x)
-	rest := 1 - momentum
-	running := func(old, now int) int {
-		old = c.add(graph.Binary{Of: pointwise.Mul, Other: &momentum}, old)
-		return c.add(graph.Addition, old, c.add(graph.Binary{Of: pointwise.Mul, Other: &rest}, now))
-	}
-	return []int{y, running(in[3], mean), running(in[4], variance)}
+	return one(c.add(graph.MeanVariance{Axes: graph.Ints(axes)}, c.arg(0)))
+}
+
+func opLpNormalization(c *call) []int {
+	return one(c.add(graph.LpNormalize{P: c.int("p", 2), Axis: c.int("axis", -1)}, c.arg(0)))
 }

@@ -54,8 +54,7 @@ func (c *call) spreadScale(q quantization, v int) int {
 	return v
 }
 
-// opQuantize is one function where its results are whole numbers; else a quotient that is
-// rounded, and again.
+// opQuantize is one function of the exact quotient.
 func opQuantize(c *call) []int {
 	q := c.quantization()
 	to := DType(c.int("output_dtype", 0))
@@ -71,11 +70,11 @@ func opQuantize(c *call) []int {
 		return nil
 	}
 	if _, small := minis[to]; small {
-		v := c.add(graph.Binary{Of: pointwise.Div}, q.x, c.spreadScale(q, q.scale))
-		if q.zero >= 0 && to == Float4E2M1 {
-			v = c.add(graph.Addition, v, c.spreadScale(q, q.zero))
+		in := []int{q.x, c.spread(c.spreadScale(q, q.scale), c.shape(q.x))}
+		if q.zero >= 0 {
+			in = append(in, c.spread(c.spreadScale(q, q.zero), c.shape(q.x)))
 		}
-		return one(c.narrowed(v, narrow{to: to, saturate: saturate}))
+		return one(c.as(c.add(narrow{to: to, saturate: saturate}, in...), to))
 	}
 	x := q.x
 	if c.dtype(x).whole() { // int32 numbers
@@ -102,13 +101,17 @@ func opDequantize(c *call) []int {
 		if q.zero >= 0 && c.dtype(q.x) == Float4E2M1 {
 			x = c.add(graph.Binary{Of: pointwise.Sub}, x, c.spreadScale(q, q.zero))
 		}
-		return one(c.cast(c.add(graph.Binary{Of: pointwise.Mul}, x, c.spreadScale(q, q.scale)), to))
+		scale := c.spreadScale(q, q.scale)
+		if c.dtype(scale) != to { // the product has 28 bits
+			x, scale = c.cast(x, Float64), c.cast(scale, Float64)
+		}
+		return one(c.cast(c.add(graph.Binary{Of: pointwise.Mul}, x, scale), to))
 	}
-	in := []int{q.x, c.cast(q.scale, to)}
+	in := []int{q.x, q.scale}
 	if q.zero >= 0 {
 		in = append(in, q.zero)
 	}
-	return one(c.as(c.add(graph.DequantizeLinear{Quantization: q.Quantization}, in...), to))
+	return one(c.as(c.add(graph.DequantizeLinear{Quantization: q.Quantization, Dtype: to.String()}, in...), to))
 }
 
 // opDynamicQuantize finds its scale and zero point, of uint8, from the extremes of its input.

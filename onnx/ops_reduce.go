@@ -39,17 +39,27 @@ func norms(order graph.Order) mapping {
 	}
 }
 
-// opReduceLogSum is the logarithm of a sum that is rounded.
-func opReduceLogSum(c *call) []int { return one(c.bind("log", nil, reduction("sum")(c)...)) }
+// opReduceLogSum is the logarithm of a sum.
+func opReduceLogSum(c *call) []int { return c.reduceOr("log_sum", "log") }
 
+// opReduceSumSquare is a sum of squares, of whole numbers as two operations.
 func opReduceSumSquare(c *call) []int {
+	if c.dtype(c.arg(0)).whole() {
+		axes, _ := c.axes()
+		o := graph.Reduction{Of: "sum", Axes: axes, Keep: c.int("keepdims", 1) != 0}
+		return one(c.add(o, c.bind("square", nil, c.arg(0))))
+	}
+	return c.reduceOr("sum_squares", "square")
+}
+
+// reduceOr is a reduction, or along no axes a function of each number.
+func (c *call) reduceOr(of, each string) []int {
 	axes, some := c.axes()
 	keep := c.int("keepdims", 1) != 0
-	x := c.bind("square", nil, c.arg(0))
 	if !some {
-		return one(x)
+		return one(c.bind(each, nil, c.arg(0)))
 	}
-	return one(c.add(graph.Reduction{Of: "sum", Axes: axes, Keep: keep}, x))
+	return one(c.add(graph.Reduction{Of: of, Axes: axes, Keep: keep}, c.arg(0)))
 }
 
 func argMax(least bool) mapping {

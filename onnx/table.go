@@ -41,11 +41,11 @@ func init() {
 		"ReduceL1": norms(1), "ReduceL2": norms(2), "ReduceSumSquare": opReduceSumSquare,
 		"ArgMax": argMax(false), "ArgMin": argMax(true), "TopK": opTopK, "CumSum": opCumSum,
 		"Softmax": softmax(false), "LogSoftmax": softmax(true),
-		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm,
+		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance, "LpNormalization": opLpNormalization,
 		// products
 		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "DFT": opDFT,
 		// windows
-		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "Resize": opResize,
+		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize,
 	}
 }
 

@@ -51,6 +51,7 @@
 //	hard_sigmoid  alpha x + beta, at least 0 and at most 1       NaN    +0     1  beta beta  U |alpha x| + U
 //	hardswish     x hardsigmoid(x)                               NaN    -0  +Inf   -0   +0   1.1 U
 //	softsign      x/(1+|x|)                                      NaN    -1     1   -0   +0   2.1 U
+//	swish         x/(1 + e^-t), t = alpha x                        NaN    -0  +Inf   -0   +0   (4.5 + max(0, -t)) U
 //	mish          x tanh(ln(1 + e^x))                            NaN    -0  +Inf   -0   +0   8 U
 //
 // The signs are for positive parameters. With others, elu, leaky_relu and

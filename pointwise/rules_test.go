@@ -71,6 +71,8 @@ func TestFloat64(t *testing.T) {
 			switch s.name {
 			case "softplus":
 				bound += max(0, -p["beta"]*x[i])
+			case "swish":
+				bound += max(0, -p["alpha"]*x[i])
 			case "hard_sigmoid":
 				if want != 0 {
 					bound = (math.Abs(p["alpha"]*x[i]) + 1) / want

@@ -11,6 +11,7 @@ func init() {
 	register(
 		function{"sigmoid", nil, to(0, 1), sigmoid, plain(exact.Sigmoid)},
 		function{"softplus", []param{{"beta", 1, positive}, {"threshold", 20, extended}}, to(0, inf), softplus, settleSoftplus},
+		function{"swish", []param{{"alpha", 1, number}}, swishLimits, swish, settleSwish},
 		function{"mish", nil, to(negZero, inf), mish, plain(exact.Mish)},
 	)
 }
@@ -50,6 +51,24 @@ func softplus(x float64, p *args) (y, bound float64) {
 }
 
 func settleSoftplus(x float64, p *args) float64 { return exact.Softplus(x, p[0]) }
+
+// swish evaluates x/(1 + e^-t) with t = alpha x, as gate does. t is exact for float32 numbers.
+// In Float64 it is rounded, which adds |t| U for t < 0, and less than 0.3 U else.
+func swish(x float64, p *args) (y, bound float64) {
+	return gate(x, float64(p[0]*x))
+}
+
+func swishLimits(p *args) (neg, pos float64) {
+	switch {
+	case p[0] > 0:
+		return negZero, inf
+	case p[0] < 0:
+		return -inf, 0
+	}
+	return -inf, inf
+}
+
+func settleSwish(x float64, p *args) float64 { return exact.Gate(x, float64(p[0]*x)) }
 
 // mish evaluates x tanh(ln(1 + e^x)) = x n/(n+2), n = e^x (e^x + 2); for x > 0 as
 // x a/(a + 2e^2), a = 1 + 2e, where e = e^-|x|, good to 1.1 U.

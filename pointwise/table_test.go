@@ -30,6 +30,13 @@ func fastSoftplus(x float64, p named) float64 {
 	return math.Log1p(math.Exp(t)) / p["beta"]
 }
 
+func fastSwish(x float64, p named) float64 {
+	if t := p["alpha"] * x; t < 0 {
+		return x * (math.Exp(t) / (1 + math.Exp(t)))
+	}
+	return x / (1 + math.Exp(-p["alpha"]*x))
+}
+
 func fastELU(x float64, p named) float64 {
 	if x > 0 {
 		return p["scale"] * x
@@ -128,6 +135,9 @@ var samples = []sample{
 	{"hard_sigmoid", named{"alpha": 1. / 6, "beta": 0.7}, fastHardSigmoid, nil},
 	{"hardswish", nil, of(func(x float64) float64 { return x * (min(max(x+3, 0), 6) / 6) }), nil},
 	{"softsign", nil, of(func(x float64) float64 { return x / (1 + math.Abs(x)) }), nil},
+	{"swish", nil, fastSwish, nil},
+	{"swish", named{"alpha": 1.702}, fastSwish, nil},
+	{"swish", named{"alpha": -0.1}, fastSwish, nil},
 	{"mish", nil, of(func(x float64) float64 {
 		if x > 700 {
 			return x
@@ -208,6 +218,9 @@ var specials = []struct {
 	{"hard_sigmoid", named{"alpha": 0}, [5]float64{nan, nan, nan, 0.5, 0.5}, nil},
 	{"hardswish", nil, [5]float64{nan, negZero, inf, negZero, 0}, [][2]float64{{-3, negZero}, {-4, negZero}, {4, 4}}},
 	{"softsign", nil, [5]float64{nan, -1, 1, negZero, 0}, [][2]float64{{1e38, 1}, {1, 0.5}}},
+	{"swish", nil, [5]float64{nan, negZero, inf, negZero, 0}, [][2]float64{{1e38, 1e38}, {-1e38, negZero}}},
+	{"swish", named{"alpha": -2}, [5]float64{nan, -inf, 0, negZero, 0}, [][2]float64{{1e38, 0}, {-1e38, -1e38}}},
+	{"swish", named{"alpha": 0}, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{3, 1.5}}},
 	{"mish", nil, [5]float64{nan, negZero, inf, negZero, 0}, [][2]float64{{1e38, 1e38}, {-1e38, negZero}}},
 }
 
@@ -215,4 +228,4 @@ var specials = []struct {
 // have one.
 var stated = map[string]float64{"exp": 1.1, "exp2": 1.1, "expm1": 8, "log": 1.1, "log2": 3.1, "log1p": 1.1, "sqrt": 1, "rsqrt": 2.1,
 	"reciprocal": 1, "square": 1, "sin": 1.7, "cos": 1.7, "tan": 4.5, "atan": 8, "erf": 5.3, "sigmoid": 3.2, "softplus": 5.3, "elu": 10.1,
-	"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "mish": 8}
+	"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8}

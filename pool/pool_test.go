@@ -328,7 +328,7 @@ func TestMisuse(t *testing.T) {
 		"windows":      func() { Max(y, nil, x, w, Blocks(4, 1)) },
 		"source":       func() { Max(y, nil, x, w, Blocks(5, 2)) },
 		"planes":       func() { Average(tensor.New(fp16.Float32, 1, 3, 2, 2), x, Count{}, w, w) },
-		"p":            func() { Lp(y, x, 3, w, w) },
+		"p":            func() { Lp(y, x, MaxP+1, w, w) },
 		"divisor":      func() { Average(y, x, Count{Divisor: -1}, w, w) },
 		"float64":      func() { Average(y, tensor.New(fp16.Float64, 1, 2, 4, 4), Count{}, w, w) },
 		"indices":      func() { Max(y, tensor.New(fp16.Float32, 1, 2, 2, 2), x, w, w) },

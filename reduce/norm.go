@@ -82,6 +82,28 @@ func norm2(line []float64, f fp16.Format) float64 {
 	return rounded
 }
 
+// SumSquares sets dst to the sums of x^2 along axes, one function, rounded once; dst is as in
+// [Sum].
+func SumSquares(dst, src *tensor.Tensor, axes ...int) {
+	f := dst.Format
+	lines(dst, src, axes, func(line []float64) float64 {
+		sum := 0.0
+		for _, x := range line {
+			sum += float64(x * x)
+		}
+		if f == fp16.Float64 || sum-sum != 0 {
+			return sum
+		}
+		rounded, ok := f.Decide(sum, 1.0001*u*float64(float64(len(line))*sum))
+		if !ok {
+			var m exact.Moments
+			m.Add(line)
+			return m.Squares()
+		}
+		return rounded
+	})
+}
+
 // Max sets dst to the greatest numbers of src along axes; dst is as in [Sum]. A NaN wins, and
 // -0 is less than +0. Of no numbers it is -Inf.
 func Max(dst, src *tensor.Tensor, axes ...int) {

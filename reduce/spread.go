@@ -40,28 +40,45 @@ func each(dst, src *tensor.Tensor, axes []int, f func(line []float64) float64) {
 	v.each(src.Data, func(i int, line []float64) { dst.Data[i] = f(line) })
 }
 
-func spread(line []float64, f fp16.Format, correction int, root bool) float64 {
-	n := float64(len(line))
-	sum, size := added(line)
-	if size-size != 0 {
-		return fp16.NaN
+// InverseStd sets dst to 1/sqrt(var+eps) along axes, var the biased variance of [Var], one
+// function, rounded once: what a layer norm multiplies by. eps is not negative. A line of
+// equal numbers has +Inf for eps 0.
+//
+// var + eps = v is off by that of var and by u, which counts less than once in the root of
+// 1/v while it is less than a quarter of v; root and quotient are two operations more.
+func InverseStd(dst, src *tensor.Tensor, eps float64, axes ...int) {
+	if !(eps >= 0 && eps <= math.MaxFloat64) {
+		panic("reduce: eps must be finite and not negative")
 	}
-	if len(line) <= correction {
+	f := dst.Format
+	lines(dst, src, axes, func(line []float64) float64 {
+		if len(line) == 0 {
+			return fp16.NaN
+		}
+		v, bound := variance(line, 0)
+		y := 1 / math.Sqrt(v+eps)
+		if f == fp16.Float64 || v != v {
+			return y
+		}
+		off := bound/(v+eps) + 3*u
+		if rounded, ok := f.Decide(y, float64(1.001*off*y)); ok && off < 0.25 {
+			return rounded
+		}
+		var m exact.Moments
+		m.Add(line)
+		return m.InverseRoot(eps)
+	})
+}
+
+func spread(line []float64, f fp16.Format, correction int, root bool) float64 {
+	if _, size := added(line); size-size == 0 && len(line) <= correction {
 		return overNothing(line)
 	}
-	mean, squares := sum/n, 0.0
-	for _, x := range line {
-		d := x - mean
-		squares += float64(d * d)
-	}
-	over := n - float64(correction)
-	y := squares / over
-	e := float64(u * size) // of the mean
-	bound := float64(1.0001*u*float64(float64(n+3)*y)) + float64(1.0001*float64(n*float64(e*e)))/over
+	y, bound := variance(line, correction)
 	if root {
 		y, bound = rooted(y, bound)
 	}
-	if f == fp16.Float64 {
+	if f == fp16.Float64 || y != y {
 		return y
 	}
 	rounded, ok := f.Decide(y, bound)
@@ -71,6 +88,25 @@ func spread(line []float64, f fp16.Format, correction int, root bool) float64 {
 		return m.Variance(correction, root)
 	}
 	return rounded
+}
+
+// variance returns that of a line in float64, with what it is off by: NaN of a line with a
+// number that is not finite.
+func variance(line []float64, correction int) (y, bound float64) {
+	sum, size := added(line)
+	if size-size != 0 {
+		return fp16.NaN, 0
+	}
+	n := float64(len(line))
+	mean, squares := sum/n, 0.0
+	for _, x := range line {
+		d := x - mean
+		squares += float64(d * d)
+	}
+	over := n - float64(correction)
+	y = squares / over
+	e := float64(u * size) // of the mean
+	return y, float64(1.0001*u*float64(float64(n+3)*y)) + float64(1.0001*float64(n*float64(e*e)))/over
 }
 
 // overNothing returns the variance of a line over 0.

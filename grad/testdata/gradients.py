@@ -168,6 +168,7 @@ case("scatter_nd", lambda x, j, s: x.index_put((j[:, 0],), s), r(4, 2), torch.te
 case("scatter_nd", lambda x, j, s: x.index_put((j[:, 0],), s, accumulate=True), r(4, 2), torch.tensor([[2], [2]]), r(2, 2), reduce="sum")
 case("cast", lambda x: x * 1, r(3), dtype="float64")
 case("identity", lambda x: x * 1, r(3))
+case("swish", lambda x: x * torch.sigmoid(0.5 * x), kinks, alpha=0.5)
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "gradients.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

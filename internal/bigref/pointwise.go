@@ -119,6 +119,8 @@ func Unary(name string, x float64, p map[string]float64, f fp16.Format) float64 
 		return ratio(s.Mul(s, q).Quo(s, six), math.Copysign(0, x))
 	case "softsign":
 		return ratio(new(big.Rat).Quo(q, new(big.Rat).Add(one, new(big.Rat).Abs(q))), x)
+	case "swish":
+		return swish(q, Rat(p["alpha"]), x, f)
 	case "mish":
 		return mish(q, x, f)
 	}
@@ -264,6 +266,30 @@ func softplus(q, beta *big.Rat, threshold float64, f fp16.Format) float64 {
 		e := Exp(newF(w).SetRat(t), w)
 		v := Log(newF(w).Add(e, intF(w, 1)), prec+guard)
 		return v.Quo(v, wide(beta, prec)).SetPrec(prec)
+	})
+}
+
+// swish is x/2 (1 + tanh(t/2)), t = alpha x.
+func swish(q, alpha *big.Rat, zero float64, f fp16.Format) float64 {
+	t := new(big.Rat).Mul(alpha, q)
+	half := new(big.Rat).Mul(q, big.NewRat(1, 2))
+	switch v, _ := t.Float64(); {
+	case q.Sign() == 0:
+		return zero
+	case t.Sign() == 0:
+		return Round(half, f)
+	case v > 1000:
+		return Round(aside(q, -1), f)
+	case v < -1000:
+		return Round(new(big.Rat).Mul(big.NewRat(int64(q.Sign()), 1), pow2(-1080)), f)
+	}
+	t.Mul(t, big.NewRat(1, 2))
+	return Nearest(f, func(prec uint) *big.Float {
+		v, _ := t.Float64()
+		w := prec + 2*guard + uint(4*math.Abs(v)) // 1 + tanh loses twice that, and more bits
+		h := Tanh(newF(w).SetRat(t), w)
+		h.Add(h, intF(w, 1))
+		return h.Mul(h, newF(w).SetRat(half)).SetPrec(prec)
 	})
 }
 

@@ -101,6 +101,12 @@ func interpolate(b *builder) made {
 	return made{a, []int{v}}
 }
 
+// running are statistics of channels.
+func running(b *builder) made {
+	v, s := b.ranked(2, 3, 4)
+	return made{attributes{"momentum": []float64{0, 0.5, 0.9, 1}[b.IntN(4)]}, []int{v, b.like(s[1])}}
+}
+
 // product is any of the products of matrices: which shapes fit, inference knows.
 func product(b *builder) made {
 	n, m, k, batch := 1+b.IntN(9), 1+b.IntN(9), 1+b.IntN(30), 1+b.IntN(3)

@@ -21,6 +21,7 @@ var makers = map[string]func(b *builder) made{
 	"matmul": product, "mm": product, "bmm": product, "linear": product, "addmm": product, "baddbmm": product, "gemm": product, "einsum": einsum,
 
 	"batch_norm": channelNorm, "group_norm": channelNorm, "instance_norm": channelNorm, "layer_norm": rowNorm, "rms_norm": rowNorm,
+	"inverse_std": reduction, "log_sum": reduction, "sum_squares": reduction, "running_mean": running, "running_var": running, "lp_normalize": along("dim"),
 	"mean_variance_normalization": overAxes("axes"), "scaled_dot_product_attention": attention,
 	"minmax": state, "zscore": state,
 	"cast": func(b *builder) made {

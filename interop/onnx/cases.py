@@ -25,7 +25,8 @@ OPERATIONS = set(
     ReduceSum Reshape Transpose Flatten Unsqueeze Squeeze Expand Concat Split Slice Gather GatherND
     GatherElements ScatterND ScatterElements Pad Resize Cast QuantizeLinear DequantizeLinear
     DynamicQuantizeLinear DFT Sin Cos Less Where Einsum Identity Constant ConstantOfShape Shape Clip
-    Neg Abs Sum Tile Max Min Equal Greater And Not""".split()
+    Neg Abs Sum Tile Max Min Equal Greater And Not LpPool GlobalLpPool LpNormalization
+    MeanVarianceNormalization Mean ReduceSumSquare ReduceLogSum ReduceLogSumExp ReduceL1 ReduceL2""".split()
 )
 
 

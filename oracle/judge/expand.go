@@ -276,7 +276,7 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			b.points[len(b.points)-1].some = true
 			return one(b.step("output", unary("reciprocal"), s))
 		}
-		if op.Name() == "sigmoid" && b.form.Symmetric {
+		if (op.Name() == "sigmoid" || op.Name() == "swish") && b.form.Symmetric {
 			return one(b.step("output", symmetric{op}, in[0]))
 		}
 		if op.Name() == "softsign" { // PyTorch and JAX compute it in three operations
@@ -293,6 +293,9 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			}
 			return one(b.step("output", plus, l, m))
 		}
+	}
+	if of := b.statistics(n, in); of != nil {
+		return of
 	}
 	if of, ok := b.otherSteps(n, in); ok {
 		return of

@@ -62,6 +62,20 @@ func logisticOff(x, y float64) float64 {
 	return logistic(x, y) * math.Abs(y)
 }
 
+// swishOff is the error of x/(1 + e^-t), t = alpha x, which the share y/x tells: t is rounded once more
+// than in silu.
+func swishOff(x, y float64) float64 {
+	share := y / x
+	switch {
+	case x == 0 || share == 1:
+		return 9 * u * math.Abs(y)
+	case !(share > 0x1p-126) || share > 1:
+		return math.Abs(y)
+	}
+	t := elem.Log(share / (1 - share))
+	return (logistic(t, share) + float64(u*math.Abs(t))*(1-share) + u) * math.Abs(y)
+}
+
 // kernels are the functions. The errors of libraries are those that vendors state (CUDA C++
 // Programming Guide, mathematical functions; HIP's math API), the greater of them, for the default
 // accuracy: not for fast math.
@@ -94,6 +108,7 @@ var kernels = map[string]limits{
 	"hardsigmoid": {off: func(x, y float64) float64 { return within(y, 2*u*(math.Abs(x)+3)/6) }},
 	"hardswish":   {steep: 1.5, off: func(x, y float64) float64 { return 4 * u * math.Abs(x) }},
 	"softsign":    {off: relative(4)},
+	"swish":       {steep: 1.1, off: swishOff},
 	"mish":        {steep: 1.1, off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 16*u) * math.Abs(y) }},
 	// through the logistic function too, as 2/(1 + e^-2x) - 1
 	"tanh": {off: func(x, y float64) float64 { return 6 * u * max(math.Abs(y), .5) }},
@@ -107,6 +122,7 @@ var kernels = map[string]limits{
 	// is below u, and beyond 18 it may be held there, where 1/(1 + e^18) is 1.5e-8
 	"symmetric sigmoid": {off: func(x, y float64) float64 { return 4 * u }},
 	"symmetric silu":    {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
+	"symmetric swish":   {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
 	// x/2 (1 + erf z), z = x/sqrt 2: below 0 the sum cancels. PyTorch 2.9's own erf, in vectors on a
 	// CPU, is up to 11.8u off in GELU.
 	"gelu": {steep: 1.13, off: func(x, y float64) float64 {

@@ -309,7 +309,7 @@ func linesOf(o graph.FFT, in, out []int) lines {
 func Knows(op graph.Op) bool {
 	switch op := op.(type) {
 	case graph.Softmax, graph.LayerNorm, graph.RMSNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm, graph.Attention,
-		graph.Var, graph.GLU, graph.Binary, crossEntropy, rotary:
+		graph.Var, graph.GLU, graph.Binary, graph.InverseStd, graph.Running, graph.LpNormalize, crossEntropy, rotary:
 		return true
 	case graph.VectorNorm:
 		return op.Order == 2
@@ -318,5 +318,5 @@ func Knows(op graph.Op) bool {
 		return ok
 	}
 	name := op.Name()
-	return name == "logsumexp" || moves[name] || sums[name] || products[name] || greatest[name] || others[name] != nil
+	return name == "logsumexp" || name == "log_sum" || name == "sum_squares" || moves[name] || sums[name] || products[name] || greatest[name] || others[name] != nil
 }

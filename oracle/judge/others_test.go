@@ -93,7 +93,8 @@ func TestSmallTermMissing(t *testing.T) {
 
 // TestKnows: whatever Knows knows has a bound, and what it does not know is refused.
 func TestKnows(t *testing.T) {
-	for name, attributes := range map[string]string{"softmax": "", "erf": "", "fft_rfft": "", "var": "", "glu": "", "max": `{"dim": 0}`, "prod": "", "hard_sigmoid": "", "linalg_vector_norm": `{"ord": 1}`} {
+	for name, attributes := range map[string]string{"softmax": "", "erf": "", "fft_rfft": "", "var": "", "glu": "", "max": `{"dim": 0}`, "prod": "", "hard_sigmoid": "", "linalg_vector_norm": `{"ord": 1}`,
+		"swish": `{"alpha": 1.7}`, "sum_squares": "", "log_sum": "", "inverse_std": "", "lp_normalize": ""} {
 		op, err := graph.Bind(name, []byte(attributes))
 		if err != nil {
 			t.Fatal(err)
