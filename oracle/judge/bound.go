@@ -76,6 +76,9 @@ func step(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 		in = flushable(in)
 	}
 	out, err := bounds(op, in, acc)
+	if err == nil {
+		err = attributed(op, in, out)
+	}
 	if flushes && err == nil {
 		out = flushable(out)
 	}

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"maps"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
@@ -134,48 +133,6 @@ func scalar(c float64) ball {
 		b.r = tensor.Of(fp16.Float64, []float64{off}, 1)
 	}
 	return b
-}
-
-// withScalars is an operation with its scalars rounded to a format.
-func withScalars(op graph.Op, f fp16.Format) graph.Op {
-	if o, is := op.(graph.Unary); is && ended[o.Name()] {
-		ends := o.Func.Params()
-		for name, v := range ends {
-			ends[name] = f.Round(v)
-		}
-		if of, err := pointwise.Parse(o.Name(), ends); err == nil {
-			o.Func = of
-		}
-		return o
-	}
-	o, is := op.(graph.Binary)
-	if !is {
-		return op
-	}
-	for _, c := range []**float64{&o.Self, &o.Other, &o.Alpha} { // and of a graph that is not expanded yet, alpha
-		if *c != nil {
-			v := f.Round(**c)
-			*c = &v
-		}
-	}
-	return o
-}
-
-// ended are functions that hold numbers within ends, which are scalars.
-var ended = map[string]bool{"clip": true, "hardtanh": true}
-
-// sameScalars reports whether an operation's scalars are another's.
-func sameScalars(a, b graph.Op) bool {
-	if x, is := a.(graph.Unary); is && ended[x.Name()] {
-		return maps.Equal(x.Func.Params(), b.(graph.Unary).Func.Params())
-	}
-	x, is := a.(graph.Binary)
-	if !is {
-		return true
-	}
-	y := b.(graph.Binary)
-	same := func(a, b *float64) bool { return a == nil || *a == *b || *a != *a }
-	return same(x.Self, y.Self) && same(x.Other, y.Other) && same(x.Alpha, y.Alpha)
 }
 
 // deviation notes that of one element, in a tensor that is made for the first.

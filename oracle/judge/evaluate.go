@@ -70,9 +70,10 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 	var flusher *simulation // that flushes, of which all else is exact
 	last, made := b.lastRead(), b.made()
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
-		balls[v] = ball{v: t}
+		balls[v] = held(t)
+		single := balls[v].single()
 		for _, s := range sims {
-			s.of[v] = t
+			s.of[v] = single
 		}
 	}, func(n *graph.Node) error {
 		in := make([]ball, len(n.In))
@@ -258,8 +259,8 @@ type simulation struct {
 // step is one of the kernel's; out are the results without its errors, of inputs without any.
 func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
-	op := withScalars(n.Op, fp16.Float32)
-	same := sameScalars(n.Op, op)
+	op, changed := scalarsIn(n.Op, fp16.Float32)
+	same := !changed
 	flushes := s.flushes && computes(op)
 	for k, v := range n.In {
 		if in[k] = s.of[v]; flushes {

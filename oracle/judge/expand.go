@@ -66,14 +66,12 @@ type Form struct {
 	Accumulate string `json:"accumulate,omitempty"`
 }
 
-// scalars is an operation with its scalars rounded.
-func (f Form) scalars(op graph.Op) graph.Op {
+// narrow is the format to which an operation's scalars are rounded first, if they are.
+func (f Form) narrow(op graph.Op) (fp16.Format, bool) {
 	name, some := strings.CutSuffix(f.Scalars, butProducts)
 	to, is := accumulators[name]
-	if b, binary := op.(graph.Binary); !is || some && binary && (b.Of == pointwise.Mul || b.Of == pointwise.Div) {
-		return op
-	}
-	return withScalars(op, to)
+	b, binary := op.(graph.Binary)
+	return to, is && !(some && binary && (b.Of == pointwise.Mul || b.Of == pointwise.Div))
 }
 
 const butProducts = " but of products"
@@ -129,7 +127,15 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 			in[k] = b.of[v]
 		}
 		rounded := *n
-		rounded.Op = form.scalars(n.Op)
+		if f, is := form.narrow(n.Op); is {
+			rounded.Op = withScalars(n.Op, f)
+			for k, v := range n.In {
+				if given := g.Values[v].Const != nil || slices.Contains(g.Inputs, v); given && len(types[v].Shape) == 0 && types[v].Format != fp16.Int64 {
+					in[k] = b.step("scalar", same, in[k])
+					b.round[in[k]] = rounding{Format: f}
+				}
+			}
+		}
 		out := b.steps(&rounded, in)
 		for k, v := range n.Out {
 			b.of[v] = out[k]

@@ -171,14 +171,16 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 	forms := []Form{{}}
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
+		if q.Narrow.Half() && q.hasScalars(n, q.Narrow) {
+			if forms = append(forms, Form{Scalars: q.Narrow.String()}); n.Op.Name() != "mul" && n.Op.Name() != "div" {
+				forms = append(forms, Form{Scalars: q.Narrow.String() + butProducts})
+			}
+		}
 		if q.Narrow.Half() && scatters(n.Op) {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
 		}
 		switch op := n.Op.(type) {
 		case graph.Binary:
-			if _, half := accumulators[q.Narrow.String()]; half && !sameScalars(op, withScalars(op, q.Narrow)) {
-				forms = append(forms, Form{Scalars: q.Narrow.String()}, Form{Scalars: q.Narrow.String() + butProducts})
-			}
 			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow != fp16.Float32 {
 				forms = append(forms, Form{Powers: oneByOne}, Form{Powers: bySquares})
 			}
