@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/internal/attr"
 )
 
 // convolution are the attributes of convolutions, named as PyTorch names them.
@@ -113,7 +114,7 @@ func (a *axes) extras() (e [2]int) {
 // readConvolution returns the attributes of a convolution of that many axes.
 func readConvolution(attributes []byte, n int, transposed bool) (a axes, err error) {
 	c := convolution{Groups: 1, Mode: conv.Zeros.String()}
-	if err := read(attributes, &c); err != nil {
+	if err := attr.Read(attributes, &c); err != nil {
 		return a, err
 	}
 	switch {

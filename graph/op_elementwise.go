@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/attr"
 	"github.com/refrun/refrun/noise"
 )
 
@@ -77,13 +78,13 @@ func (Noise) inPlace() {}
 func init() {
 	asInput := casts{same, same, same, same}
 	for _, f := range []act.Func{act.Identity, act.ReLU, act.SiLU, act.Tanh} {
-		bind(Act{f}.Name(), asInput, func(attributes []byte) (Op, error) { return Act{f}, read(attributes, &struct{}{}) })
+		bind(Act{f}.Name(), asInput, func(attributes []byte) (Op, error) { return Act{f}, attr.Read(attributes, &struct{}{}) })
 	}
 	bind("gelu", asInput, func(attributes []byte) (Op, error) {
 		var a struct {
 			Approximate string `json:"approximate"`
 		}
-		if err := read(attributes, &a); err != nil {
+		if err := attr.Read(attributes, &a); err != nil {
 			return nil, err
 		}
 		switch a.Approximate {

@@ -1,12 +1,12 @@
 package graph
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/attr"
 	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -273,7 +273,7 @@ func init() {
 	bindUnary := func(name, function string) {
 		bind(name, rulesOf(name), func(attributes []byte) (Op, error) {
 			var params map[string]float64
-			if err := json.Unmarshal(attributes, &params); err != nil {
+			if err := attr.Read(attributes, &params); err != nil {
 				return nil, err
 			}
 			f, err := pointwise.Parse(function, params)
@@ -298,7 +298,7 @@ func init() {
 				Alpha *float64 `json:"alpha"`
 				Mode  *string  `json:"rounding_mode"`
 			}
-			if err := read(attributes, &a); err != nil {
+			if err := attr.Read(attributes, &a); err != nil {
 				return nil, err
 			}
 			of, err := quotient(of, a.Mode)

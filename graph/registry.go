@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/attr"
 )
 
 // entry is a registered operation.
@@ -28,18 +28,11 @@ func register(defaults Op, c casts) {
 	bind(defaults.Name(), c, func(attributes []byte) (Op, error) {
 		op := reflect.New(reflect.TypeOf(defaults)) // by reflection, as code for each type would be 70 KB
 		op.Elem().Set(reflect.ValueOf(defaults))
-		if err := read(attributes, op.Interface()); err != nil {
+		if err := attr.Read(attributes, op.Interface()); err != nil {
 			return nil, err
 		}
 		return op.Elem().Interface().(Op), nil
 	})
-}
-
-// read sets what attributes name, and nothing else may be in them.
-func read(attributes []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(attributes))
-	d.DisallowUnknownFields()
-	return d.Decode(to)
 }
 
 // bind makes an operation known by a name, with a function that binds its attributes,

@@ -20,8 +20,8 @@ func TestBind(t *testing.T) {
 	for _, k := range []struct{ name, attributes, says string }{
 		{"avgpool2d", "", "such as avg_pool2d"},
 		{"\x1b[2Jx", "", "unknown operation"},
-		{"avg_pool2d", `{"Size": 3}`, `avg_pool2d: json: unknown field "Size"`},
-		{"avg_pool2d", `{"kernel_size": "3"}`, "avg_pool2d: json: cannot unmarshal"},
+		{"avg_pool2d", `{"Size": 3}`, `avg_pool2d: "Size": no such attribute: want `},
+		{"avg_pool2d", `{"kernel_size": "3"}`, "avg_pool2d: kernel_size: \"3\": want a whole number"},
 		{"avg_pool2d", `[`, "avg_pool2d: "},
 	} {
 		_, err := Bind(k.name, []byte(k.attributes))

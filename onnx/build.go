@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -46,7 +47,7 @@ func (m *Model) Graph(given map[string]Given) (g *graph.Graph, fixed []string, e
 	for _, name := range m.Outputs {
 		v, ok := s.names[name]
 		if !ok {
-			b.faults = append(b.faults, fmt.Sprintf("output %.60q: made by no node", name))
+			b.refuse(fmt.Sprintf("output %.60q", name), "made by no node")
 			continue
 		}
 		if v >= 0 {
@@ -89,7 +90,7 @@ type builder struct {
 	dtypes  []DType       // of the values
 	makers  []int         // the nodes that make them, -1 for none
 	feeds   map[int]*feed // values of inputs that are known
-	faults  []string
+	faults  []Fault
 	memory  int64 // that may still be taken, in bytes
 	outputs map[int]bool
 	depth   int // of functions and branches
@@ -265,7 +266,7 @@ func (b *builder) output(v int, name string) int {
 // body adds the nodes of a graph, a branch or a function.
 func (b *builder) body(g *graphProto, s *scope) {
 	if g.sparse > 0 {
-		b.faults = append(b.faults, s.place+"sparse constants: not supported")
+		b.refuse(s.place+"sparse constants", "not supported")
 	}
 	used := map[string]bool{}
 	for _, n := range g.nodes {
@@ -285,13 +286,13 @@ func (b *builder) body(g *graphProto, s *scope) {
 		}
 		v, err := b.initializer(t)
 		if err != nil {
-			b.faults = append(b.faults, fmt.Sprintf("%sconstant %.60q: %v", s.place, t.name, err))
+			b.refuse(fmt.Sprintf("%sconstant %.60q", s.place, t.name), "%v", err)
 		}
 		s.names[t.name] = v
 	}
 	for _, n := range g.nodes {
 		if !b.spend(nodeBytes + 2*len(s.place)) {
-			b.faults = append(b.faults, fmt.Sprintf("%sfunctions: what comes of them %v", s.place, errMemory))
+			b.refuse(s.place+"functions", "what comes of them %v", errMemory)
 			return
 		}
 		b.node(n, s)
@@ -343,6 +344,6 @@ func (b *builder) node(n *nodeProto, s *scope) {
 		s.names[name] = v
 	}
 	if c.err != nil {
-		b.faults = append(b.faults, fmt.Sprintf("%s: %v", c.where(), c.err))
+		b.faults = append(b.faults, Fault{fault.Printable(c.opName()), fault.Printable(c.where()), fault.Printable(c.err.Error())})
 	}
 }

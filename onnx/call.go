@@ -84,14 +84,19 @@ func (c *call) inputs() bool {
 // where says which node it is.
 func (c *call) where() string {
 	n := c.node
-	op := n.op
-	if n.domain != "" {
-		op = n.domain + "." + op
-	}
 	if n.name != "" {
-		return fmt.Sprintf("%s%.60s %.60q", c.scope.place, op, n.name)
+		return fmt.Sprintf("%s%s %.60q", c.scope.place, c.opName(), n.name)
 	}
-	return fmt.Sprintf("%s%.60s that makes %.60q", c.scope.place, op, strings.Join(n.out, ", "))
+	return fmt.Sprintf("%s%s that makes %.60q", c.scope.place, c.opName(), strings.Join(n.out, ", "))
+}
+
+// opName is the operation's name, with its domain if that is not ONNX's.
+func (c *call) opName() string {
+	op := c.node.op
+	if c.node.domain != "" {
+		op = c.node.domain + "." + op
+	}
+	return fmt.Sprintf("%.60s", op)
 }
 
 // fail notes a fault, if it is the first.

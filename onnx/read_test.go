@@ -318,9 +318,28 @@ func TestUnsupported(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = m.Graph(nil)
-	want := `LSTM "rnn": not supported; com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
+	want := `LSTM "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
 	if got := errorText(err); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestUnsupportedOften: what many nodes have is said once, with how many of each operation there are, and
+// a line ends with a whole word.
+func TestUnsupportedOften(t *testing.T) {
+	var u onnx.Unsupported
+	for range 89 {
+		u = append(u, onnx.Fault{Op: "MatMulInteger", At: `MatMulInteger "/encoder/layers.0/self_attn/MatMulInteger_quant"`, Why: "not supported"})
+	}
+	for range 2 {
+		u = append(u, onnx.Fault{Op: "LSTM", At: `LSTM "/lstm"`, Why: "not supported"})
+	}
+	u = append(u, onnx.Fault{Op: "Resize", At: `Resize "up"`, Why: "mode \"strange\""})
+	if got, want := u.Error(), `MatMulInteger 89, LSTM 2: not supported; Resize "up": mode "strange"`; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if all := u.Strings(); len(all) != 92 || all[0] != `MatMulInteger "/encoder/layers.0/self_attn/MatMulInteger_quant": not supported` {
+		t.Errorf("%d lines, first %s", len(all), all[0])
 	}
 }
 

@@ -103,11 +103,41 @@ func ParseAt(path string, file io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
+// kinds are the files that are given in place of a safetensors file, by their first bytes.
+var kinds = []struct{ magic, kind string }{
+	{"\x93NUMPY", "a NumPy array (.npy)"},
+	{"PK\x03\x04", "a ZIP archive, such as .npz and .pt are"},
+	{"\x89HDF\r\n\x1a\n", "an HDF5 file"},
+	{"GGUF", "a GGUF file"},
+	{"\x80\x02", "a pickle"}, {"\x80\x04", "a pickle"}, {"\x80\x05", "a pickle"},
+	{"{", "JSON"},
+	{"\x08", "an ONNX model, by its first byte"},
+}
+
+// other says which other kind of file it is, and "" if it may be a safetensors file: that begins with a
+// length, a number of 64 bits of which the last bytes are 0.
+func other(file io.ReaderAt) string {
+	var begin [8]byte
+	n, _ := file.ReadAt(begin[:], 0)
+	if n == len(begin) && binary.LittleEndian.Uint64(begin[:]) <= maxHeader {
+		return ""
+	}
+	for _, k := range kinds {
+		if strings.HasPrefix(string(begin[:n]), k.magic) {
+			return k.kind
+		}
+	}
+	return ""
+}
+
 // layout reads and checks a header. It returns the tensors, without their
 // elements, in the order of their data, and where that begins.
 func layout(path string, file io.ReaderAt, size int) (f *File, begin int, err error) {
 	wrong := func(field, value, want string) (*File, int, error) {
 		return nil, 0, &failure{Path: path, Field: field, Value: value, Want: want}
+	}
+	if kind := other(file); kind != "" {
+		return wrong("file", kind, "a safetensors file")
 	}
 	if size < 8 {
 		return wrong("file", fault.Count(size, "byte"), "at least the 8 bytes of a header length")

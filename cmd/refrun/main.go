@@ -206,7 +206,7 @@ func (c *command) parseLater(args []string) *command {
 	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
 	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
 	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto, avx512, avx2, neon or purego (also in $REFRUN_ISA)")
-	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), mostThreads), "`number` of threads; never changes a bit of a result")
+	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), runtime.NumCPU(), mostThreads), "`number` of threads; never changes a bit of a result")
 	return c
 }
 

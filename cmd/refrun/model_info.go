@@ -25,9 +25,10 @@ type modelInfo struct {
 	Outputs     []string       `json:"outputs"`
 	Supported   bool           `json:"supported"`
 	Unsupported []string       `json:"unsupported,omitempty"` // every node that is not
-	Open        string         `json:"open,omitempty"`        // why no graph could be made yet
-	Operations  map[string]int `json:"operations,omitempty"`  // of the graph, how often each
-	NotJudged   []string       `json:"not_judged,omitempty"`  // operations of which check does not know what right devices return
+	reasons     []string       // the same, in a line for each reason
+	Open        string         `json:"open,omitempty"`       // why no graph could be made yet
+	Operations  map[string]int `json:"operations,omitempty"` // of the graph, how often each
+	NotJudged   []string       `json:"not_judged,omitempty"` // operations of which check does not know what right devices return
 	Nodes       int            `json:"nodes,omitempty"`
 	Parameters  int64          `json:"parameters,omitempty"`
 	FLOPs       int64          `json:"flops,omitempty"` // two for each multiplication of a product, in one evaluation
@@ -51,7 +52,7 @@ func (c *command) modelInfo(m *modelFlags) error {
 	var unsupported onnx.Unsupported
 	switch {
 	case errors.As(err, &unsupported):
-		out.Unsupported = unsupported
+		out.Unsupported, out.reasons = unsupported.Strings(), unsupported.Clauses()
 	case err != nil && n.open() && len(n.given) < len(n.inputs):
 		out.Open = strings.TrimPrefix(err.Error(), m.path()+": ")
 	case err != nil:
@@ -103,7 +104,7 @@ func (c *command) printModel(o modelInfo) {
 		c.printf("open         %s; with --input the rest is said\n", o.Open)
 		return
 	case !o.Supported:
-		for _, u := range o.Unsupported {
+		for _, u := range o.reasons {
 			c.printf("unsupported  %s\n", u)
 		}
 		return

@@ -121,11 +121,11 @@ func TestModelInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := refrun(t, "info", "--onnx", strange)
-	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 8 || !strings.Contains(bad.stdout, `unsupported  Rely "node_relu": not supported`) || strings.Count(bad.stderr, "\n") != 1 {
+	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 1 || !strings.Contains(bad.stdout, `unsupported  Rely 7, MinPool 1: not supported`) || strings.Count(bad.stderr, "\n") != 1 {
 		t.Errorf("exit code %d\n%s%s", bad.code, bad.stdout, bad.stderr)
 	}
 	_, in := fixture(t, "resnet")
-	refrun(t, "run", "--onnx", strange, "--input", in).refused(t, "run", strange+`: Rely "node_relu": not supported; ...`)
+	refrun(t, "run", "--onnx", strange, "--input", in).refused(t, "run", strange+`: Rely 7, MinPool 1: not supported`)
 }
 
 // TestModelFlags: what a network is given wrongly.
@@ -280,7 +280,7 @@ func modelPairs() []pair {
 		{"sizes depend on the numbers of input x", ran(modelReport{Fixed: []string{"x"}}), ran(modelReport{})},
 		{"an unknown program", said(modelInfo{}), said(modelInfo{Producer: "pytorch"})},
 		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}), said(modelInfo{Supported: true})},
-		{"unsupported  Loop", said(modelInfo{Unsupported: []string{"Loop"}}), said(modelInfo{Supported: true})},
+		{"unsupported  Loop", said(modelInfo{reasons: []string{"Loop"}}), said(modelInfo{Supported: true})},
 		{"parameters   5\nFLOPs        8 in one evaluation", said(modelInfo{Supported: true, Parameters: 5, FLOPs: 8}), said(modelInfo{Parameters: 5, FLOPs: 8})},
 		{"not judged   prod: check skips what has them", said(modelInfo{Supported: true, NotJudged: []string{"prod"}}), said(modelInfo{Supported: true})},
 		{"operations   2:", said(modelInfo{Supported: true, Nodes: 2}), said(modelInfo{Nodes: 2})},

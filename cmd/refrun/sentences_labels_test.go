@@ -4,6 +4,7 @@ package main
 // and they conclude nothing.
 var labels = []string{
 	"tensor-core:",
+	"\nVmHWM:",                                                                                             // Linux's
 	"refrun check", " --budget ", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._:,=+-", // TestFindings
 	"%s, %s of %s\nmode %s, contract %s\n\n",
 	"  molecule            atoms           energy    largest force\n",

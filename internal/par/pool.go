@@ -1,6 +1,7 @@
 package par
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -59,16 +60,21 @@ func (w *waiter) longer(spin time.Duration) bool {
 	return time.Since(w.began) > spin
 }
 
-// loop is a helper's life, which a body may end: then it has another.
+// loop is a helper's life, which a body may end: then it has another. A helper beyond the number of
+// processors does not spin: it would take the time of those that work.
 func (h *helper) loop(worker int) {
 	defer func() { go h.loop(worker) }()
+	spin := helperSpin
+	if worker >= runtime.NumCPU() {
+		spin = 0
+	}
 	var w waiter
 	for {
 		switch {
 		case h.state.CompareAndSwap(called, working):
 			h.work(worker)
 			w = waiter{}
-		case w.longer(helperSpin) && h.state.CompareAndSwap(idle, asleep):
+		case w.longer(spin) && h.state.CompareAndSwap(idle, asleep):
 			<-h.wake
 			w = waiter{}
 		}

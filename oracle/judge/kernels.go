@@ -1,13 +1,12 @@
 package judge
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/attr"
 	"github.com/refrun/refrun/pointwise"
 )
 
@@ -32,10 +31,8 @@ func chain(g *graph.Graph, op string, attributes []byte, in []int) (int, bool, e
 		if len(attributes) == 0 {
 			return nil
 		}
-		d := json.NewDecoder(bytes.NewReader(attributes))
-		d.DisallowUnknownFields()
-		if err := d.Decode(to); err != nil {
-			return fmt.Errorf("%s: attributes: %w", op, err)
+		if err := attr.Read(attributes, to); err != nil {
+			return fmt.Errorf("%s: %w", op, err)
 		}
 		return nil
 	}
