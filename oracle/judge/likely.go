@@ -23,12 +23,7 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	if len(all) < 3 {
 		return all, nil
 	}
-	few := q
-	if p := q.queries(mostScores); p != nil {
-		few = &p[len(p)-1] // which sees all keys
-	} else if p := q.cut(types, mostRanked); p != nil {
-		few = &p[0]
-	}
+	few := q.few(types)
 	explain := func(c Contract) (float64, error) {
 		y, err := few.made(c, "", func(r rounded) rounded { return r })
 		return few.places(y), err
@@ -49,6 +44,33 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 		return []Contract{{}, *more, all[best]}, nil // the fewest first
 	}
 	return nearest(all, off, fewPlaces/float64(max(1, len(few.Output.Data)))), nil
+}
+
+// few is the part of a question by which contracts are compared.
+func (q *Question) few(types []graph.Type) *Question {
+	if p := q.queries(mostScores); p != nil {
+		return &p[len(p)-1] // which sees all keys
+	}
+	if p := q.cut(types, mostRanked); p != nil {
+		return &p[0]
+	}
+	return q
+}
+
+// tf32 are the ways in which devices round operands to TF32, the one that explains the output best first.
+func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
+	few, off, all := q.few(types), map[string]float64{}, []Contract(nil)
+	for _, way := range []string{"tf32", "tf32 ties away", "tf32 truncated"} {
+		c := *q.Claimed
+		c.Operands = way
+		y, err := few.made(c, "", func(r rounded) rounded { return r })
+		if err != nil {
+			return nil, err
+		}
+		off[way], all = few.places(y), append(all, c)
+	}
+	slices.SortStableFunc(all, func(a, b Contract) int { return cmp.Compare(off[a.Operands], off[b.Operands]) })
+	return all, nil
 }
 
 // fewPlaces is how many single places more a contract may have than one and a half times the least: the flips of

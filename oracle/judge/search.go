@@ -49,11 +49,9 @@ func (q *Question) search() (*trial, error) {
 	contracts := []Contract{}
 	if q.Claimed != nil {
 		contracts = append(contracts, *q.Claimed)
-		if q.Claimed.Operands == "tf32" { // devices round to it in three ways
-			for _, way := range []string{"tf32 ties away", "tf32 truncated"} {
-				c := *q.Claimed
-				c.Operands = way
-				contracts = append(contracts, c)
+		if q.Claimed.Operands == "tf32" {
+			if contracts, err = q.tf32(types); err != nil {
+				return nil, err
 			}
 		}
 		contracts = q.unclaimed(types, contracts)

@@ -180,7 +180,10 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o emulate.Way) *sums {
 			s.sd[k] = math.Sqrt(float64(s.sd[k]*s.sd[k]) + s.inSD[k])
 		}
 	}
-	s.slack = g.legalSums(x, w, n.Geometry, s)
+	if s.slack = g.legalSums(x, w, n.Geometry, s); s.slack > usualSlack {
+		s.paths(g.u)
+		s.slack = g.legalSums(x, w, n.Geometry, s)
+	}
 	if w.H() == 3 && w.W() == 3 && n.Geometry.Stride[0] <= 1 {
 		s.far = reach(s.y, s.sd, 4)
 	}
