@@ -154,6 +154,27 @@ class Describe(unittest.TestCase):
                 def forward(self, x):
                     return x if x.sum() > 0 else -x
             refrun.describe(M(), (torch.randn(2, 2),))
+        class Raises(nn.Module):
+            def forward(self, x):
+                raise ValueError("of its own " * 30)
+
+        class Takes(nn.Module):
+            def forward(self, o):
+                return o.x
+
+        class Object:
+            x = torch.ones(2)
+
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, r"ValueError: of its own .* of \.\.\.\): want a call that it follows$"):
+            refrun.describe(Raises(), (torch.randn(2),))
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "input 0: an object of class Object: want tensors and numbers"):
+            refrun.describe(Takes(), (Object(),))
+        for script in (torch.jit.script(nn.ReLU()), torch.jit.trace(nn.ReLU(), torch.ones(2))):
+            with self.assertRaisesRegex(refrun.UnsupportedLayer, "TorchScript: want the torch.nn.Module"):
+                refrun.describe(script.eval(), (torch.randn(2),))
+        many = refrun.Unsupported([f"block.{k}: lstm: a recurrent network" for k in range(89)] + ["head: fft: complex numbers"])
+        self.assertEqual(len(many.layers), 90)
+        self.assertEqual(str(many), "90 operations are not supported:\n  block.0: lstm: a recurrent network (and 88 more like it)\n  head: fft: complex numbers")
         with self.assertRaisesRegex(refrun.CaseError, "want 1, as the network"):
             refrun.describe(nn.Linear(2, 2), (torch.randn(2, 2),)).feed((torch.ones(2), torch.ones(2)))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import operator as op
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import torch
 from safetensors.torch import save
 from torch import fx, nn
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from . import aten, graph
@@ -28,7 +30,15 @@ class Unsupported(UnsupportedLayer):
 
     def __init__(self, layers: Sequence[str]):
         self.layers = list(layers)
-        super().__init__(self.layers[0] if len(self.layers) == 1 else f"{len(self.layers)} operations are not supported:\n  " + "\n  ".join(self.layers))
+        super().__init__(self.layers[0] if len(self.layers) == 1 else f"{len(self.layers)} operations are not supported:\n  " + "\n  ".join(_reasons(self.layers)))
+
+
+def _reasons(layers: Sequence[str]) -> List[str]:
+    """The lines, those of one operation for one reason together: the first with how many more there are."""
+    groups: Dict[str, List[str]] = {}
+    for line in layers:
+        groups.setdefault(line.partition(": ")[2], []).append(line)
+    return [of[0] if len(of) == 1 else f"{of[0]} (and {len(of) - 1} more like it)" for of in groups.values()]
 
 
 class Network:
@@ -82,13 +92,26 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
     for name, m in module.named_modules():
         if m.training and (isinstance(m, nn.modules.batchnorm._BatchNorm) or "Dropout" in type(m).__name__):
             raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
+    _given(module, inputs, kwargs or {})
     try:
         with torch.no_grad():
             exported = torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False).run_decompositions(_decompositions())
     except Exception as e:
-        raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {str(e).strip().splitlines()[0][:160]}): "
-                               "want sizes and branches that do not depend on the numbers of a tensor") from e
+        want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
+        why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
+        raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
     return _Converter(module, exported).convert(inputs, kwargs or {})
+
+
+def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuses what torch.export has no reading of: TorchScript, and inputs that are objects of other classes."""
+    if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise UnsupportedLayer(f"{type(module).__name__}: TorchScript: want the torch.nn.Module that it was made of")
+    known = (torch.Tensor, int, float, complex, bool, str, type(None), torch.dtype, torch.device)
+    for name, value in [*((f"input {k}", v) for k, v in enumerate(inputs)), *kwargs.items()]:
+        for leaf in pytree.tree_leaves(value):
+            if not isinstance(leaf, known):
+                raise UnsupportedLayer(f"{name}: an object of class {type(leaf).__name__}: want tensors and numbers, or lists, tuples and dicts of them")
 
 
 # Operations that are taken as what torch says they consist of.
