@@ -50,7 +50,8 @@ const simulated = 16
 //
 // The truth is the network in float64. How far right devices may be from it is simulated: the network
 // in the mode that the device claims, with each result of each operation moved at random by up to two
-// of its last places, and those of the geometry by as many of float32, sixteen times over. The device's
+// of its last places, and those of the geometry by as many of float32, sixteen times over; what only counts, such as
+// an exponent less 1, is not moved. The device's
 // errors pass if their root mean square is at most four times that of the simulated ones, and none is
 // larger than eight times the deviation there, or than four times that of all. If they do not pass, known
 // faults are put in place of the right network.

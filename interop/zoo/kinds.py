@@ -2,6 +2,8 @@
 libraries among them, and faults of its own.
 
     scatter   numbers added at places that an index names: index_add, scatter_add and index_put
+    scalars   functions with attributes and numbers in place of tensors: Python's, and float64 tensors of no axes
+    powers    whole powers of numbers below 0 that a kernel computed
     resize    linear and cubic interpolation and the nearest number, by sizes and by scales, in 1 to 3 dimensions
 """
 
@@ -152,7 +154,6 @@ def scatter(d, dt):
     index = torch.randint(0, rows, (n, cols) if op == "scatter_add" else (n,), generator=g)
     at = index if op == "scatter_add" else index[:, None].expand(n, cols)
     order = torch.randperm(n, generator=g)
-    steps = r.random() < 0.5  # each addition rounded, as atomic ones are
 
     def own(k, base, i, source):
         y, m, last = base.clone(), at.clone(), n
@@ -171,7 +172,8 @@ def scatter(d, dt):
             source[n // 2] = 0
         if k.has("base twice"):
             y = y + base
-        if y.dtype == torch.float64 or not (steps and dt.itemsize == 2) and not k.has("sums in bfloat16"):
+        each = dt.itemsize == 2 and k.order not in ("pairs", "lanes", "warps")  # each addition rounded, as atomic ones are
+        if y.dtype == torch.float64 or not each and not k.has("sums in bfloat16"):
             rest = order[order < last]
             for part in rest.split(max(1, n // r.choice([1, 3]))):
                 y.scatter_add_(0, m[part], source[part])
@@ -188,4 +190,93 @@ def scatter(d, dt):
     return name, [base, index, source], attrs, own, library, faults
 
 
-KINDS = {"resize": resize, "scatter": scatter}
+def by_jax_numpy(f, dt):
+    """A function of jax.numpy, of arrays of the type."""
+
+    def g(*x):
+        import jax.numpy as jnp
+
+        to = {torch.float32: jnp.float32, torch.float16: jnp.float16, torch.bfloat16: jnp.bfloat16}[dt]
+        y = f(jnp, *[jnp.asarray(v.float().numpy()).astype(to) for v in x])
+        return torch.from_numpy(np.array(y.astype(jnp.float32))).to(dt)
+
+    return g
+
+
+def scalars(d, dt):
+    """A function with a number that is no tensor of the inputs' format."""
+    r = d.r
+    c = r.choice([0.01, 0.1, 0.3, 0.7, 1.3, 1.7, r.uniform(0.05, 3)])
+    x, y = d.normal(r.randint(9, 30), r.randint(17, 90), dtype=dt), d.normal(1, dtype=dt)
+    y = d.normal(*x.shape, dtype=dt)
+    which = r.choice(["leaky_relu", "elu", "celu", "softplus", "hardtanh", "clamp", "alpha", "lerp", "mul", "add", "sub", "div", "minimum"])
+    way = r.choice(["float64", "float32", "half"])
+    held = {"float64": c, "float32": float(torch.tensor(c, dtype=torch.float32)), "half": float(torch.tensor(c, dtype=dt))}[way]
+
+    def number(k, x):
+        if x.dtype == torch.float64 and not k.fault:
+            return c
+        off = {"number 3 % off": 1.03, "number 1 % off": 1.01, "the other sign": -1, "number of 1": 1 / c, "its reciprocal": 1 / c / c}.get(k.fault)
+        return held if off is None else c * off
+
+    forms = {
+        "leaky_relu": lambda x, y, c: torch.where(x > 0, x, x * c), "elu": lambda x, y, c: torch.where(x > 0, x, c * torch.expm1(x)),
+        "celu": lambda x, y, c: torch.where(x > 0, x, c * torch.expm1(x / c)), "softplus": lambda x, y, c: torch.where(x * c > 20, x, torch.log1p(torch.exp(x * c)) / c),
+        "hardtanh": lambda x, y, c: torch.minimum(x.clamp(min=-1), torch.full_like(x, c)), "clamp": lambda x, y, c: torch.maximum(x, torch.full_like(x, -c)),
+        "alpha": lambda x, y, c: x + c * y, "lerp": lambda x, y, c: x + c * (y - x), "mul": lambda x, y, c: x * c, "add": lambda x, y, c: x + c, "sub": lambda x, y, c: x - c,
+        "div": lambda x, y, c: x / c, "minimum": lambda x, y, c: torch.minimum(x, torch.full_like(x, c)),
+    }
+    pair = which in ("alpha", "lerp")
+    as_tensor = which in ("mul", "add", "sub", "div", "minimum") and r.random() < 0.5
+    t = torch.tensor(c, dtype=torch.float64)
+    calls = {
+        "leaky_relu": lambda x: F.leaky_relu(x, c), "elu": lambda x: F.elu(x, c), "celu": lambda x: F.celu(x, c), "softplus": lambda x: F.softplus(x, c), "hardtanh": lambda x: F.hardtanh(x, -1, c),
+        "clamp": lambda x: x.clamp(min=-c), "alpha": lambda x, y: torch.add(x, y, alpha=c), "lerp": lambda x, y: torch.lerp(x, y, c), "mul": lambda x: x * c, "add": lambda x: x + c,
+        "sub": lambda x: x - c, "div": lambda x: x / c, "minimum": lambda x: x.clamp(max=c),
+    }
+    with_tensor = {"mul": lambda x, t: x * t, "add": lambda x, t: x + t, "sub": lambda x, t: x - t, "div": lambda x, t: x / t, "minimum": torch.minimum}
+    traced = with_tensor[which] if as_tensor else calls[which]
+    ins = [x, t] if as_tensor else [x, y] if pair else [x]
+    own = lambda k, x, *rest: forms[which](x, rest[0] if pair else None, number(k, x))
+    library = traced
+    if which in ("mul", "add", "sub", "div", "leaky_relu", "softplus") and r.random() < 0.4 and not as_tensor:
+        jaxs = {"mul": lambda n, x: x * c, "add": lambda n, x: x + c, "sub": lambda n, x: x - c, "div": lambda n, x: x / c, "leaky_relu": lambda n, x: n.where(x >= 0, x, c * x), "softplus": lambda n, x: n.logaddexp(x * c, 0) / c}
+        library = by_jax_numpy(jaxs[which], dt) if which != "softplus" else traced
+    if which == "minimum" and as_tensor:
+        library = None
+    return traced, ins, {}, own, library, ["number 3 % off", "the other sign", "number of 1", "its reciprocal"] + ["number 1 % off"] * (dt != torch.bfloat16)
+
+
+def powers(d, dt):
+    """A whole power of what a kernel computed, most of it below 0."""
+    r = d.r
+    n, c = r.choice([2, 3, -1, -2, 4, 5]), r.choice([1.0, 1.3, 0.7])
+    x, dy = d.normal(r.randint(9, 30), r.randint(17, 90), dtype=dt, shift=r.choice([0, -1.0])), d.normal(1, dtype=dt)
+    dy = d.normal(*x.shape, dtype=dt)
+    if n < 0:
+        x = torch.where(x.abs() < 0.2, x - 1, x)
+    which = r.choice(["tanh", "scaled", "shifted"])
+    inner = {"tanh": torch.tanh, "scaled": lambda x: x * c, "shifted": lambda x: x * c - 0.5}[which]
+    if which == "shifted" and n < 0:
+        n = 2
+    f = lambda dy, x: dy * (1 - inner(x) ** n)
+
+    def own(k, dy, x):
+        b = inner(x)
+        if k.has("its size"):
+            b = b.abs()
+        m = n + 1 if k.has("one power more") else n
+        p = torch.ones_like(b)
+        for _ in range(abs(m)):
+            p = p * b
+        p = 1 / p if m < 0 else p
+        if k.has("power in bfloat16"):
+            p = p.to(torch.bfloat16).to(p.dtype)
+        if k.has("below 0 is 0"):
+            p = torch.where(b < 0, torch.zeros_like(p), p)
+        return dy * (1 - p)
+
+    return f, [dy, x], {}, own, f, ["one power more", "below 0 is 0"] + ["its size"] * (n % 2) + ["power in bfloat16"] * (dt == torch.float32)
+
+
+KINDS = {"resize": resize, "scatter": scatter, "scalars": scalars, "powers": powers}
