@@ -39,7 +39,10 @@ func Accumulator(m operator.Mode) float64 {
 //
 // Every error is a function of the number that it disturbs, of its place among
 // the channels, and of the member of the ensemble: equal windows have equal
-// errors, as they have on a device, and nothing depends on the order of work.
+// errors, as they have on most devices, and nothing depends on the order of work. Where a
+// convolution is a product of matrices, the pixels at the end of a block are added up in
+// another order than those in it, and equal windows have errors that differ (Blocks): it is
+// next to nothing, unless a norm divides what differs in an image that is constant.
 type Legal struct {
 	Machine *Machine
 	U       float64 // half an ulp of 1 in the accumulator
@@ -49,6 +52,7 @@ type Legal struct {
 	Half    bool            // the device stores half numbers
 	Apart   bool            // and rounds convolutions before their bias is added
 	Whole   bool            // statistics are added up one number after another, however many
+	Blocks  bool            // sums of each blockOfPixels have errors of their own
 	Modes   []operator.Mode // of single convolutions; nil if they are all the same
 }
 
@@ -57,6 +61,10 @@ const (
 	longestSum = 1024 // statistics are added up in blocks no longer than this, but for Whole
 	worstKappa = 10   // (m^2+v)/v up to which a one-pass variance is legal
 )
+
+// blockOfPixels is how many pixels a kernel forms together: numbers of AVX-512, or a row of a
+// matrix unit's tile.
+const blockOfPixels = 16
 
 // CoarseLambda is the lambda of the coarsest legal sums: Winograd's F(4x4) has 4.4.
 const CoarseLambda = 5
@@ -148,7 +156,11 @@ func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 		terms := float64(ic * taps)
 		sizes := 2 / math.Pi * math.Sqrt(terms*products) // the sum of |w x|, of normal w and x
 		for k, v := range plane {
-			plane[k] = v + float64(scale*math.Sqrt(float64(v*v)/3+products/6))*Deviate(salt, v)
+			of := salt
+			if l.Blocks {
+				of = measure.Mix64(salt + uint64(k/blockOfPixels))
+			}
+			plane[k] = v + float64(scale*math.Sqrt(float64(v*v)/3+products/6))*Deviate(of, v)
 			// What is lost of terms of both signs is within the model of an error of no sign.
 			if one := min(1, math.Abs(v)/sizes); l.Lean > 0 && one > 0.25 {
 				plane[k] -= float64(l.Lean*l.U*terms*v) * (one - 0.25) / 0.75

@@ -77,8 +77,9 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 }
 
 // member returns what member k of an ensemble makes of a step, whose operator's errors are so many times as large as expected.
+// Every other one forms convolutions as products of matrices; but a scale is that of pixels that are formed alike.
 func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64) (y *tensor.Tensor, err error) {
-	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}
+	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Lean: g.leaning(p, k), Blocks: k%2 == 1 && times > 1, Member: uint64(b.Step)<<8 + uint64(k+1)}
 	return g.e.Machine.Step(g.device(p, b.Step, l), b.X, b.Draws.Rewind())
 }
 

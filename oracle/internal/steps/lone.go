@@ -359,7 +359,7 @@ func (g *stepGate) squares(m *measured, sums []float64, from, to int) error {
 	}
 	p.Twice = p.Half()
 	for d := from; d < to; d++ {
-		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
+		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2, Blocks: d%2 == 1, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
 		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
 		if err != nil {
 			return err
