@@ -204,7 +204,7 @@ func (e *Gate) bestSuspect(w *wrong) (*suspect, error) {
 		if s.gate == "noise" && w.rms <= w.floor {
 			continue // right steps have as much: what explains it is no other noise
 		}
-		if w.rms > 0 && s.rms <= s.floors()*w.floor && s.rms <= s.enough(w.rms) && (best == nil || s.rms < best.rms/1.25) {
+		if w.rms > 0 && s.rms <= w.floors(s)*w.floor && s.rms <= s.enough(w.rms) && (best == nil || s.rms < best.rms/1.25) {
 			best = s
 		}
 	}
@@ -221,10 +221,14 @@ func (s *suspect) enough(rms float64) float64 {
 	return rms / 4
 }
 
-// floors is how many times what right steps may have it may leave: less where the factors of a dropout may be any, which
-// make something of any fault.
-func (s *suspect) floors() float64 {
-	if s.masks && s.odd {
+// floors is how many times the errors of right steps it may leave: less where the factors of a dropout may be any, which
+// make something of any fault. The errors of a coarse claim are known, and a right device leaves its own beside those of the
+// claim's step: two, and in the mean square a quarter more for how well they are known.
+func (w *wrong) floors(s *suspect) float64 {
+	switch {
+	case w.claimed.D.Mode.Precision.Half():
+		return math.Sqrt(2 * 1.25)
+	case s.masks && s.odd:
 		return 2
 	}
 	return 4

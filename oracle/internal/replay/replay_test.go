@@ -436,14 +436,58 @@ func TestSilentChannel(t *testing.T) {
 	}
 }
 
-// TestOddFactors: factors of any size, one for each channel, must leave less than what is named.
-func TestOddFactors(t *testing.T) {
+// TestFloors: factors of any size, one for each channel, must leave less than what is named; and of a claim whose errors are
+// known a name must leave what right devices do.
+func TestFloors(t *testing.T) {
 	for _, c := range []struct {
-		s    suspect
-		want float64
-	}{{suspect{masks: true}, 4}, {suspect{odd: true}, 4}, {suspect{masks: true, odd: true}, 2}} {
-		if got := c.s.floors(); got != c.want {
-			t.Errorf("%+v may leave %v floors: want %v", c.s, got, c.want)
+		precision string
+		s         suspect
+		want      float64
+	}{{"float32", suspect{masks: true}, 4}, {"float32", suspect{odd: true}, 4}, {"tf32", suspect{masks: true, odd: true}, 2},
+		{"float16", suspect{}, math.Sqrt(2.5)}, {"bfloat16", suspect{masks: true, odd: true}, math.Sqrt(2.5)}} {
+		r := rig.NewRig(t, c.precision, "", 0)
+		w, err := (&Gate{r.Exam(r.Run(nil), true)}).wrongStep(0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.floors(&c.s); got != c.want {
+			t.Errorf("%s, %+v may leave %v floors: want %v", c.precision, c.s, got, c.want)
+		}
+	}
+}
+
+// TestNamesExplain: a layer norm whose root is off scales most of the operator's output, as another dt does. What a fitted dt leaves
+// of it, the shifts that are not scaled, is more than right devices have: it is not the name.
+func TestNamesExplain(t *testing.T) {
+	for _, precision := range []string{"float16", "bfloat16"} {
+		for bits := range 8 {
+			r := rig.NewRig(t, precision, "", 0)
+			var err error
+			if r.Op, err = operator.Init(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{{Op: "conv", Name: "c", OutChannels: 8, KernelSize: 3},
+				{Op: "norm", Name: "n", Normalization: "layer"}, {Op: "act", Name: "a", Activation: "relu"}, {Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3}}}, 5); err != nil {
+				t.Fatal(err)
+			}
+			r.Config.Policy, r.Config.Dt = rollout.Residual, 0.05
+			nodes := emulate.New(r.Op, r.Config).Nodes
+			shift := nodes[1].Bias.Data
+			for c := range shift {
+				shift[c] = 0.2 * float64(c%3-1)
+			}
+			ulp := math.Ldexp(map[string]float64{"float16": 0x1p-10, "bfloat16": 0x1p-7}[precision], bits)
+			s := r.Run(func(_ *rig.Rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+				d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
+					if nodes[i].Op == operator.OpNorm {
+						for p := range y.N() * y.C() {
+							for k, plane := 0, y.Plane(p/y.C(), p%y.C()); k < len(plane); k++ {
+								plane[k] += float64(ulp * (plane[k] - shift[p%y.C()]))
+							}
+						}
+					}
+				}
+			})
+			if f := suspected(t, r.Exam(s, true), 1); f != nil {
+				t.Errorf("%s, root off by %.2g: %s", precision, ulp, f.Text)
+			}
 		}
 	}
 }
