@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/match"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -25,6 +26,16 @@ func decide(e *evidence.Evidence, r *report.Report) {
 		}
 	}
 	ruling{r}.decide(o)
+}
+
+// names reports whether a finding names a fault, or one of those of that name. What a run showed it could show, whatever its
+// right steps say.
+func names(f report.Finding, fault string) bool {
+	if f.Diagnosis == "" || f.ID == "" {
+		return false
+	}
+	row := table.ByID(f.ID)
+	return fault == row.Name || fault == row.Many || slices.Contains(strings.Split(f.Diagnosis, match.Either), fault)
 }
 
 // ruling is a report on the way to its verdict.
@@ -62,6 +73,9 @@ func (r ruling) decide(order layerOrder) {
 		r.Verdict = r.faultless(blind)
 	}
 	r.Findings = append(faults, blind...)
+	r.Blind = slices.DeleteFunc(r.Blind, func(b report.Blind) bool {
+		return slices.ContainsFunc(faults, func(f report.Finding) bool { return names(f, b.Name) })
+	})
 	r.Reason = r.explain()
 	if r.Blind == nil {
 		r.Blind = []report.Blind{}

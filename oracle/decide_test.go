@@ -218,3 +218,14 @@ func TestEmptyLists(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedIsNotBlind: what a run showed is not among what it could not have shown, by its own name or by that of many.
+func TestNamedIsNotBlind(t *testing.T) {
+	r := made([]int{3}, report.Finding{Verdict: report.FailRNG, Gate: "filter", Step: 3, Realization: -1, ID: "noise.laplace-noise-for-normal", Diagnosis: "Laplace noise for normal", Excess: 9},
+		report.Finding{Verdict: report.FailPrecision, Gate: "filter", Step: 3, Realization: -1, ID: "norm.eps:0.001", Diagnosis: "eps 1e-03 or unbiased variance", Excess: 8})
+	r.Blind = []report.Blind{{Name: "noise of another distribution"}, {Name: "GELU by tanh"}, {Name: "unbiased variance"}}
+	decideMade(r)
+	if len(r.Blind) != 1 || r.Blind[0].Name != "GELU by tanh" {
+		t.Errorf("blind: %v: want what has no name among the findings", r.Blind)
+	}
+}
