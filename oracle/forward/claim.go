@@ -7,7 +7,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -18,6 +17,8 @@ type Claim struct {
 	// after module.half(). The mode is then float32, and Half the format.
 	Pure bool
 	Half fp16.Format
+	// native is set for a network that was recorded in that half itself, whose casts are its own.
+	native bool
 }
 
 // ParseClaim returns the claim of a precision (float32, tf32, float16 or bfloat16) and an autocast:
@@ -28,7 +29,7 @@ func ParseClaim(precision, autocast string) (Claim, error) {
 		if err == nil && !f.Half() {
 			err = fmt.Errorf("autocast none: precision %v has none: want float16 or bfloat16", f)
 		}
-		return Claim{graph.Mode{Precision: fp16.Float32}, true, f}, err
+		return Claim{Mode: graph.Mode{Precision: fp16.Float32}, Pure: true, Half: f}, err
 	}
 	m, err := graph.ParseMode(precision, autocast)
 	if err == nil && m.Precision == fp16.Float64 {
@@ -101,6 +102,7 @@ type lowering struct {
 	// kernel numbers the kernels of a compiler that fuses what lies between products: how many products
 	// there are on the longest way to a value.
 	kernel []int
+	wide   []bool // casts that are left out
 	cast   map[castKey]int
 }
 
@@ -117,7 +119,7 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k contract, stored fp16
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), map[castKey]int{}}
+	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]bool, len(g.Values)), map[castKey]int{}}
 	for _, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
 	}
@@ -136,7 +138,7 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k contract, stored fp16
 }
 
 // stored returns a graph with constants as the claim stores them, and casts to float32 as to its format: that
-// is what x.to(y.dtype) has left in a recording of float32.
+// is what x.to(y.dtype) has left in a recording of float32. A recording in that half has its casts itself.
 func (c Claim) stored(g *graph.Graph) *graph.Graph {
 	if !c.Pure {
 		return g
@@ -150,7 +152,7 @@ func (c Claim) stored(g *graph.Graph) *graph.Graph {
 	}
 	n.Nodes = slices.Clone(g.Nodes)
 	for i := range n.Nodes {
-		if cast, is := n.Nodes[i].Op.(graph.Cast); is && cast.Dtype == fp16.Float32.String() {
+		if cast, is := n.Nodes[i].Op.(graph.Cast); is && !c.native && cast.Dtype == fp16.Float32.String() {
 			n.Nodes[i].Op = graph.Cast{Dtype: c.Half.String()}
 		}
 	}
@@ -167,14 +169,18 @@ func rounded(t *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 // node adds a node with its roundings.
 func (l *lowering) node(i int, stored fp16.Format) {
 	n := &l.from.Nodes[i]
-	in := make([]int, len(n.In))
 	at := l.next(n)
+	if l.keeps(n) {
+		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]], l.wide[n.Out[0]] = l.of[n.In[0]], l.made[n.In[0]], at, true
+		return
+	}
+	in := make([]int, len(n.In))
 	for k, v := range n.In {
 		in[k] = l.of[v]
 		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) {
 			in[k] = l.made[v]
 		}
-		if f := l.p.Operand(i, k); l.operands && f.Half() && f != l.p.Type(v).Format {
+		if f := l.p.Operand(i, k); l.operands && f.Half() && (f != l.p.Type(v).Format || l.wide[v]) {
 			in[k] = l.round(v, f)
 		}
 	}
@@ -194,6 +200,17 @@ func (l *lowering) node(i int, stored fp16.Format) {
 			l.made[v] = out[k]
 		}
 	}
+}
+
+// keeps reports whether a node is a cast to a half precision that a contract leaves out: its numbers are kept as
+// they are.
+func (l *lowering) keeps(n *graph.Node) bool {
+	cast, is := n.Op.(graph.Cast)
+	if !is || l.stores(n.Op) || l.p.Type(n.In[0]).Format == fp16.Int64 {
+		return false
+	}
+	f, err := fp16.ParseFormat(cast.Dtype)
+	return err == nil && f.Half()
 }
 
 // next is the kernel that a node belongs to.
@@ -245,42 +262,4 @@ func (l *lowering) store(i, made, v int, stored fp16.Format) int {
 // read reports whether a node reads a value.
 func (l *lowering) read(v int) bool {
 	return slices.ContainsFunc(l.from.Nodes, func(n graph.Node) bool { return slices.Contains(n.In, v) })
-}
-
-// ways are those in which right devices compute operations of several steps, for judge.
-func (c Claim) ways(g *graph.Graph) (all []judge.Contract) {
-	base := judge.Form{}
-	if c.Mode.Precision == fp16.TF32 {
-		base.Operands = "tf32"
-	}
-	forms := []judge.Form{base}
-	add := func(f judge.Form) {
-		if !slices.Contains(forms, f) {
-			forms = append(forms, f)
-		}
-	}
-	var kept, more []string // of norms that keep their statistics in memory
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		if norm, is := n.Op.(graph.BatchNorm); n.Op.Name() == "instance_norm" || is && norm.Training {
-			kept, more = append(kept, g.Name(n)+".statistics"), append(more, g.Name(n)+".variances")
-		}
-		switch n.Op.(type) {
-		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
-			f := base
-			f.Affine = true
-			add(f)
-		case graph.Attention:
-			f := base
-			f.Online = true
-			add(f)
-		}
-	}
-	for _, f := range forms {
-		all = append(all, judge.Contract{Form: f})
-	}
-	if _, half := c.half(); half && len(kept) > 0 { // PyTorch: mean and deviation in float16, all in bfloat16
-		all = append(all, judge.Contract{Form: base, Round: kept}, judge.Contract{Form: base, Round: append(more, kept...)})
-	}
-	return all
 }

@@ -31,6 +31,8 @@ type Question struct {
 	Budget time.Duration
 	// Progress, if not nil, is called after each piece.
 	Progress func(done, all int)
+
+	halves []bool // by value, see half
 }
 
 // Check judges. Numbers of other shapes than the graph's, and a network that the claim's autocast refuses,
@@ -39,6 +41,7 @@ func Check(ctx context.Context, q Question) (*report.Report, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
+	q.Claim.native = q.Claim.Pure && q.recordedIn(q.Claim.Half)
 	pieces, err := q.pieces(q.recordings())
 	if err != nil {
 		return nil, err
@@ -63,6 +66,12 @@ func Check(ctx context.Context, q Question) (*report.Report, error) {
 		}
 	}
 	return f.conclude(), nil
+}
+
+// recordedIn reports whether a network was recorded in a format: an input or a constant is of it.
+func (q *Question) recordedIn(f fp16.Format) bool {
+	of := func(t *tensor.Tensor) bool { return t != nil && t.Format == f }
+	return slices.ContainsFunc(q.Inputs, of) || slices.ContainsFunc(q.Graph.Values, func(v graph.Value) bool { return of(v.Const) })
 }
 
 // check refuses numbers that are not the graph's.

@@ -205,14 +205,14 @@ func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
-		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure || !slices.Contains(q.Graph.Inputs, p.from[i]) && holds(f, x.Data)) {
+		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
 			x = rounded(x, f)
 			inputs[i] = x
 		}
 		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
 	}
 	got := p.got
-	if f, half := q.Claim.half(); half && got.Format == fp16.Float32 && holds(f, got.Data) {
+	if f, half := q.Claim.half(); half && got.Format == fp16.Float32 && q.half(p.value) && holds(f, got.Data) {
 		got = rounded(got, f) // a file without such numbers
 	}
 	g, err := q.Claim.lower(p.graph, types, k, got.Format)
@@ -226,21 +226,31 @@ func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
 	if _, half := q.Claim.half(); half && len(g.Nodes) <= 2 && k.name == "" {
 		return judge.Check(ask) // which looks for what else kernels round
 	}
-	var best *judge.Report
-	for _, way := range q.Claim.ways(g) {
-		ask.Claimed = &way
-		r, err := judge.Check(ask)
-		if err != nil {
-			return nil, err
+	ask.Written = true
+	if q.Claim.Mode.Precision == fp16.TF32 {
+		ask.Operands = "tf32"
+	}
+	return judge.Check(ask)
+}
+
+// half reports whether the claim has a value in its half precision: then numbers of it that a file has in float32 are
+// that device's. Others may happen to be numbers of it, and are not.
+func (q *Question) half(v int) bool {
+	if q.halves == nil {
+		g, types := q.Claim.stored(q.Graph), make([]graph.Type, len(q.Inputs))
+		for i, x := range q.Inputs {
+			types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
+			if q.Claim.Pure && x.Format != fp16.Int64 {
+				types[i].Format = q.Claim.Half
+			}
 		}
-		if best == nil || r.Verdict != judge.Fail {
-			best = r
-		}
-		if best.Verdict != judge.Fail {
-			break
+		q.halves = make([]bool, len(g.Values))
+		p, err := g.Infer(q.Claim.Mode, types...)
+		for v := range q.halves {
+			q.halves[v] = err == nil && p.Type(v).Format.Half()
 		}
 	}
-	return best, nil
+	return q.halves[v]
 }
 
 // holds reports whether numbers are all of a format.

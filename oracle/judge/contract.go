@@ -78,4 +78,4 @@ func (c Contract) String() string {
 }
 
 // plain reports whether a contract says nothing.
-func (c Contract) plain() bool { return c.Form == Form{} && len(c.Round) == 0 }
+func (c Contract) plain() bool { return c.Form == Form{written: c.written} && len(c.Round) == 0 }

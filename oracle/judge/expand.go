@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -64,6 +65,19 @@ type Form struct {
 	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
 	// only claimed: of a kernel that says nothing it is a fault.
 	Accumulate string `json:"accumulate,omitempty"`
+	// written is [Question.Written].
+	written bool
+}
+
+// with is a form that has what another has besides.
+func (f Form) with(g Form) Form {
+	f.Affine, f.OnePass, f.Symmetric = f.Affine || g.Affine, f.OnePass || g.OnePass, f.Symmetric || g.Symmetric
+	f.BiasAfter, f.Taps = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps
+	if g.Online {
+		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes
+	}
+	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
+	return f
 }
 
 // narrow is the format to which an operation's scalars are rounded first, if they are.
@@ -140,7 +154,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 		for k, v := range n.Out {
 			b.of[v] = out[k]
 			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {
-				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: true})
+				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: !form.written})
 				b.inner = append(b.inner, g.Values[v].Name)
 			}
 		}
@@ -185,7 +199,11 @@ func (b *builder) step(name string, op graph.Op, in ...int) int {
 
 // may notes that kernels round a step's result, rightly or wrongly.
 func (b *builder) may(legal bool, value int) int {
-	b.points = append(b.points, point{name: b.Values[value].Name, value: value, legal: legal})
+	name := b.Values[value].Name
+	if b.form.written {
+		name = strings.TrimPrefix(name, b.prefix)
+	}
+	b.points = append(b.points, point{name: name, value: value, legal: legal})
 	return value
 }
 
@@ -349,7 +367,10 @@ func (b *builder) activation(op graph.Act, x int) int {
 
 // together notes steps that kernels round together, under one name.
 func (b *builder) together(name string, values ...int) {
+	if !b.form.written {
+		name = b.prefix + name
+	}
 	for _, v := range values {
-		b.points = append(b.points, point{name: b.prefix + name, value: v, legal: true})
+		b.points = append(b.points, point{name: name, value: v, legal: true})
 	}
 }

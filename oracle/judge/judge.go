@@ -20,6 +20,12 @@ type Question struct {
 	Output *tensor.Tensor
 	// Claimed is how the kernel says it computes; nil to find out.
 	Claimed *Contract
+	// Written is set if the graph says by casts where results of operations are rounded. Then the form of the
+	// operations is looked for, and what kernels round inside of them, which operations of one kind do alike.
+	Written bool
+	// Operands is the format to which all products round their operands, tf32, in any of the ways of devices; ""
+	// is none. It says so of a written graph.
+	Operands string
 	// Narrow is the format to which steps may be rounded. Float64, the zero value, is that of
 	// the narrowest input.
 	Narrow fp16.Format

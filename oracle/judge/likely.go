@@ -41,7 +41,7 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	if more, err := q.climb(types, all[best], off[best], explain); err != nil {
 		return nil, err
 	} else if more != nil {
-		return []Contract{{}, *more, all[best]}, nil // the fewest first
+		return []Contract{{Form: Form{written: q.Written}}, *more, all[best]}, nil // the fewest first
 	}
 	return nearest(all, off, fewPlaces/float64(max(1, len(few.Output.Data)))), nil
 }
@@ -93,6 +93,36 @@ func nearest(all []Contract, off []float64, few float64) (likely []Contract) {
 	return likely
 }
 
+// moves are the contracts one rounding away from one, and in a written graph one form.
+func (q *Question) moves(types []graph.Type, c Contract, names []string) (all []Contract) {
+	for _, name := range names {
+		with := Contract{c.Form, slices.Clone(c.Round)}
+		if i := slices.Index(with.Round, name); i >= 0 {
+			with.Round = slices.Delete(with.Round, i, i+1)
+		} else {
+			with.Round = append(with.Round, name)
+		}
+		all = append(all, with)
+	}
+	if !q.Written {
+		return all
+	}
+	for _, f := range q.forms(types) {
+		with := Contract{Form: c.Form.with(f)}
+		if with.Form == c.Form {
+			continue
+		}
+		steps := expand(q.Graph, types, with.Form, "", "").names()
+		for _, name := range c.Round {
+			if slices.Contains(steps, name) {
+				with.Round = append(with.Round, name)
+			}
+		}
+		all = append(all, with)
+	}
+	return all
+}
+
 const mostPlaces = 8
 
 // climb adds and takes away the roundings of a chain, or of an operation of many steps, one at a time, as long as
@@ -104,14 +134,11 @@ func (q *Question) climb(types []graph.Type, c Contract, off float64, explain fu
 	}
 	climbed := false
 	for {
+		if q.Written { // whose forms change
+			names = expand(q.Graph, types, c.Form, "", "").names()
+		}
 		least, to := off, Contract{}
-		for _, name := range names {
-			with := Contract{c.Form, slices.Clone(c.Round)}
-			if i := slices.Index(with.Round, name); i >= 0 {
-				with.Round = slices.Delete(with.Round, i, i+1)
-			} else {
-				with.Round = append(with.Round, name)
-			}
+		for _, with := range q.moves(types, c, names) {
 			o, err := explain(with)
 			if err != nil {
 				return nil, err

@@ -59,8 +59,8 @@ func (q *Question) search() (*trial, error) {
 		return nil, err
 	}
 	best, err := q.best(types, contracts, nil)
-	if err == nil && q.Claimed == nil && !best.passes() && !slices.ContainsFunc(contracts, Contract.plain) {
-		best, err = q.best(types, []Contract{{}}, best) // a fault may explain more than roundings do
+	if err == nil && q.Claimed == nil && q.Operands == "" && !best.passes() && !slices.ContainsFunc(contracts, Contract.plain) {
+		best, err = q.best(types, []Contract{{Form: Form{written: q.Written}}}, best) // a fault may explain more than roundings do
 	}
 	return best, err
 }
@@ -164,8 +164,8 @@ func (q *Question) narrowest() fp16.Format {
 	return f
 }
 
-// candidates are the contracts that right kernels have, those of the fewest roundings first.
-func (q *Question) candidates(types []graph.Type) []Contract {
+// forms are those in which right kernels compute the operations of a graph: the one table of them.
+func (q *Question) forms(types []graph.Type) []Form {
 	forms := []Form{{}}
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
@@ -227,8 +227,38 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 			}
 		}
 	}
+	if !q.Written {
+		return distinct(forms)
+	}
+	if q.Narrow == fp16.Float32 { // where it is not looked for which of them go together
+		all := Form{}
+		for _, f := range forms {
+			all = all.with(f)
+		}
+		forms = append(forms, all)
+	}
+	return distinct(written(forms, q.Operands))
+}
+
+// written are the forms in a written graph, with the operands of products in each of the ways of devices.
+func written(forms []Form, to string) (all []Form) {
+	ways := []string{to}
+	if to == "tf32" {
+		ways = append(ways, "tf32 ties away", "tf32 truncated")
+	}
+	for _, way := range ways {
+		for _, f := range forms {
+			f.written, f.Operands = true, way
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// candidates are the contracts that right kernels have, those of the fewest roundings first.
+func (q *Question) candidates(types []graph.Type) []Contract {
 	var all []Contract
-	forms = distinct(forms)
+	forms := q.forms(types)
 	for _, f := range forms {
 		if f.BlockKeys == 0 {
 			all = append(all, Contract{Form: f})
@@ -248,7 +278,7 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 		}
 		b := expand(q.Graph, types, f, "", "")
 		names := b.names()
-		if inner := b.inner; len(inner) > 1 && len(inner) < len(names) { // one operation after the other
+		if inner := b.inner; !f.written && len(inner) > 1 && len(inner) < len(names) { // one operation after the other
 			all = append(all, Contract{f, inner})
 		}
 		for _, n := range names {

@@ -12,7 +12,7 @@ const mostOrdered = 1 << 17
 
 // order tells in which order a kernel of one product sums; nil of other kernels, and where operands are rounded.
 func (q *Question) order() *kernel.Order {
-	if len(q.Graph.Nodes) != 1 || len(q.Inputs) < 2 || q.Claimed != nil && q.Claimed.Operands != "" {
+	if len(q.Graph.Nodes) != 1 || len(q.Inputs) < 2 || q.Operands != "" || q.Claimed != nil && q.Claimed.Operands != "" {
 		return nil
 	}
 	terms, taps, sum := q.sums()

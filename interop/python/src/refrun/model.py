@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -74,6 +75,38 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
+    options = {"kwargs": kwargs, "layers": layers, "precision": precision, "autocast": autocast, "budget": budget, "report": report, "junit": junit}
+    said = _check(net, inputs, outputs, **options)
+    if not said.verdict.startswith("FAIL") or isinstance(module, Network):
+        return said
+    for recorded, given in _in_half(module, inputs, kwargs, precision, autocast):
+        other = _check(recorded, given, outputs, **options)
+        if other.ok:
+            return other
+    return said
+
+
+def _in_half(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping[str, Any]], precision: Any, autocast: Optional[str]) -> Iterator[Tuple[Network, Sequence[Any]]]:
+    """A module recorded in the half precision that a device claims, with its inputs: casts such as x.float() and
+    y.to(x.dtype) are in it, which a recording in float32 has lost. None where PyTorch on this machine cannot."""
+    half = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(precision_name(precision))
+    if half is None or autocast not in ("cpu", "none"):
+        return
+    to = lambda t: t.to(half) if isinstance(t, torch.Tensor) and t.is_floating_point() else t
+    try:
+        if autocast == "cpu":
+            with torch.autocast("cpu", half):
+                yield describe(module, inputs, kwargs), inputs
+        else:
+            given = pytree.tree_map(to, tuple(inputs))
+            yield describe(copy.deepcopy(module).to(half), given, pytree.tree_map(to, dict(kwargs or {}))), given
+    except CaseError:
+        return
+
+
+def _check(net: Network, inputs: Sequence[Any], outputs: Any, *, kwargs: Optional[Mapping[str, Any]], layers: Optional[Mapping[str, Any]], precision: Any,
+           autocast: Optional[str], budget: Optional[str], report: Optional[str], junit: Optional[str]) -> Report:
+    """check_model of a network."""
     if isinstance(outputs, Mapping) and set(outputs) == set(net.outputs):
         of = dict(outputs)
     else:

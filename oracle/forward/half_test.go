@@ -1,0 +1,123 @@
+package forward_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/network"
+	"github.com/refrun/refrun/onnx"
+	"github.com/refrun/refrun/oracle/forward"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
+)
+
+// recordedHalf is a network and what PyTorch returned of it in a half precision: testdata/half.py.
+func recordedHalf(t *testing.T, path, kind string) forward.Question {
+	t.Helper()
+	n, err := network.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimSuffix(filepath.Base(path), ".json")
+	f, err := safetensors.Open(strings.TrimSuffix(path, ".json") + ".numbers.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) *tensor.Tensor {
+		if !slices.Contains(f.Names(), name) {
+			return nil
+		}
+		of, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := network.TensorOf(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	q := forward.Question{Name: name, Graph: n.Graph, Layers: map[int]*tensor.Tensor{}}
+	for _, in := range n.Inputs {
+		q.Inputs = append(q.Inputs, read("input."+in.Name))
+	}
+	for k := range n.Outputs {
+		q.Outputs = append(q.Outputs, read(fmt.Sprintf("%s.%d", kind, k)))
+	}
+	for v := range n.Graph.Values {
+		if x := read(kind + "_layer." + n.Graph.Values[v].Name); x != nil {
+			q.Layers[v] = x
+		}
+	}
+	parts := strings.Split(name, "-") // module, precision, autocast
+	if q.Claim, err = forward.ParseClaim(parts[1], parts[2]); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// TestHalfDevices: what PyTorch on a CPU returns of networks under autocast, and in half itself, passes: kernels
+// round inside of an operation (attention, transposed convolutions), modules cast by themselves (RMS norms), and
+// numbers of float32 may happen to be those of a half (the first step of an LSTM). The same with a fault fails.
+func TestHalfDevices(t *testing.T) {
+	paths, err := filepath.Glob("testdata/half/*-*.json")
+	if err != nil || len(paths) < 11 {
+		t.Fatalf("%d networks: %v", len(paths), err)
+	}
+	for _, path := range paths {
+		for kind, want := range map[string]func(report.Verdict) bool{"right": report.Verdict.Passed, "wrong": report.Verdict.Failed} {
+			q := recordedHalf(t, path, kind)
+			r, err := forward.Check(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !want(r.Verdict) {
+				t.Errorf("%s, %s: %s: %s", q.Name, kind, r.Verdict, r.Reason)
+			}
+		}
+	}
+}
+
+// TestONNXRuntimeSigmoid: ONNX Runtime's sigmoid in float32, 1/2 and a rational function, whose error does not become
+// smaller where it does, passes in a network as it does alone. A hard sigmoid, and results in float16, fail.
+func TestONNXRuntimeSigmoid(t *testing.T) {
+	m, err := onnx.Open("testdata/sigmoid.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	z, err := npy.OpenArchive("testdata/sigmoid.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	read := func(name string) *tensor.Tensor {
+		a, err := z.Array(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := a.Float64s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tensor.Of(fp16.Float32, v, a.Shape...)
+	}
+	x := read("x")
+	g, _, err := m.Graph(map[string]onnx.Given{"x": {Value: x}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fixture{graph: g, inputs: []*tensor.Tensor{x}}
+	for kind, pass := range map[string]bool{"right": true, "wrong": false, "coarse": false} {
+		if r := check(t, f, "float32", "", read(kind), nil); r.Verdict.Passed() != pass {
+			t.Errorf("%s: %s: %s", kind, r.Verdict, r.Reason)
+		}
+	}
+}

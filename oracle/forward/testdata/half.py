@@ -1,0 +1,129 @@
+"""Records what PyTorch returns of small modules in half precisions, right and with a fault, for TestHalfDevices:
+
+    python half.py half
+"""
+
+import copy
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from refrun import Layers, describe
+from safetensors.torch import save_file
+from torch import nn
+
+
+class Attention(nn.Module):
+    scale = None
+
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.before, self.after, self.weight, self.eps = nn.Linear(width, width), nn.Linear(width, width), nn.Parameter(torch.rand(width) + 0.5), 1e-6
+
+    def forward(self, x):
+        x = self.before(x)
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.after(y.to(x.dtype) * self.weight)
+
+
+class Transposed(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv, self.up = nn.Conv2d(width, width, 3, padding=1), nn.ConvTranspose2d(width, width // 2, 3, 1, 1)
+
+    def forward(self, x):
+        return self.up(torch.relu(self.conv(x)))
+
+
+class LSTMStep(nn.Module):
+    def __init__(self, inputs, width):
+        super().__init__()
+        self.ih, self.hh, self.swapped = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width), False
+
+    def forward(self, x, h, c):
+        i, f, g, o = (self.ih(x) + self.hh(h)).chunk(4, -1)
+        if self.swapped:
+            i, o = o, i
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class UNet(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+        def block(a, b):
+            return nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.Tanh())
+
+        self.down, self.middle, self.up = block(3, width), block(width, 2 * width), nn.ConvTranspose2d(2 * width, width, 2, 2)
+        self.last, self.out = block(2 * width, width), nn.Conv2d(width, 3, 1)
+        for m in self.modules():
+            if isinstance(m, nn.BatchNorm2d):
+                m.running_mean.normal_(0, 0.1)
+                m.running_var.uniform_(0.5, 1.5)
+
+    def forward(self, x):
+        a = self.down(x)
+        y = self.up(self.middle(F.max_pool2d(a, 2)))
+        return self.out(self.last(torch.cat((y, a), 1)))
+
+
+def changed(module, name, value):
+    m = copy.deepcopy(module)
+    owner, _, leaf = name.rpartition(".")
+    setattr(m.get_submodule(owner), leaf, value)
+    return m
+
+
+def run(module, inputs, half, pure):
+    with torch.no_grad(), Layers(module) as layers:
+        if pure:
+            return module(*inputs), layers
+        with torch.autocast("cpu", half):
+            return module(*inputs), layers
+
+
+def record(folder, name, module, inputs, half, fault, pure=False, native=False, layers=False):
+    module = module.eval()
+    wrong = changed(module, *fault)
+    plain, given = (module, inputs), inputs
+    if pure:
+        module, wrong = copy.deepcopy(module).to(half), wrong.to(half)
+        given = tuple(t.to(half) for t in inputs)
+        plain = (module, given) if native else plain
+    with torch.autocast("cpu", half, enabled=native and not pure):
+        net = describe(*plain)
+    net.save(Path(folder) / f"{name}.json")
+    numbers = {f"input.{k}": v for k, v in net.feed(plain[1]).items()}
+    for kind, m in (("right", module), ("wrong", wrong)):
+        out, seen = run(m, given, half, pure)
+        out = out if isinstance(out, tuple) else (out,)
+        numbers.update({f"{kind}.{k}": v for k, v in enumerate(out)})
+        if layers:
+            numbers.update({f"{kind}_layer.{net.modules[k]}": v for k, v in seen.items() if k in net.modules})
+    save_file({k: v.contiguous().clone() for k, v in numbers.items()}, str(Path(folder) / f"{name}.numbers.safetensors"))
+
+
+def main(folder):
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    r, b, f = torch.randn, torch.bfloat16, torch.float16
+    qkv = tuple(r(1, 2, 17, 8) for _ in range(3))
+    for name, half in (("bfloat16", b), ("float16", f)):
+        record(folder, f"attention-{name}-cpu", Attention(), qkv, half, ("scale", 1.0))
+        record(folder, f"transposed-{name}-cpu", Transposed(8), (r(1, 8, 6, 6),), half, ("up.bias", None))
+        record(folder, f"lstm-{name}-cpu", LSTMStep(5, 8), (r(4, 5), torch.zeros(4, 8), torch.zeros(4, 8)), half, ("swapped", True), layers=True)
+        record(folder, f"rms-{name}-cpu", RMSNorm(24), (r(4, 24),), half, ("eps", 1e-2), native=True)
+        record(folder, f"rms-{name}-none", RMSNorm(24), (r(4, 24),), half, ("eps", 1e-2), pure=True, native=True)
+    record(folder, "unet-float16-none", UNet(4), (r(1, 3, 16, 16),), f, ("last.1.eps", 1e-1), pure=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
