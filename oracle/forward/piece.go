@@ -205,7 +205,7 @@ func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
-		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
+		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure && !q.Claim.native || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
 			x = rounded(x, f)
 			inputs[i] = x
 		}
@@ -240,7 +240,7 @@ func (q *Question) half(v int) bool {
 		g, types := q.Claim.stored(q.Graph), make([]graph.Type, len(q.Inputs))
 		for i, x := range q.Inputs {
 			types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
-			if q.Claim.Pure && x.Format != fp16.Int64 {
+			if q.Claim.Pure && !q.Claim.native && x.Format != fp16.Int64 {
 				types[i].Format = q.Claim.Half
 			}
 		}
