@@ -131,22 +131,28 @@ func (r *row) lines() int {
 // run makes the numbers of a row.
 func (r *row) run(out []float64) {
 	last := r.axes[len(r.axes)-1]
+	f, in, lines, first, at, w := r.f, r.in, r.all, last.first, last.at, last.w
+	var d, part, least float64 // of the number before: they mostly stay what they are
+	n := 0
 	for x := range out {
-		i, j := last.first[x], last.first[x+1]
+		i, j := first[x], first[x+1]
 		if i == j {
-			out[x] = r.f.Round(last.alone[x])
+			out[x] = f.Round(last.alone[x])
 			continue
 		}
-		sum, size := mix(r.in, r.all, last.at[i:j], last.w[i:j])
-		d := float64(r.denominator * last.d[x])
+		sum, size := mix(in, lines, at[i:j], w[i:j])
+		if all := float64(r.denominator * last.d[x]); all != d || j-i != n {
+			d, n = all, j-i
+			part, least = r.bound(d, len(lines)*n)
+		}
 		v := sum / d
-		if r.f == fp16.Float64 || sum-sum != 0 {
-			out[x] = r.f.Round(v) // finite terms do not overflow: IEEE 754's answer
-		} else if y, ok := r.f.Decide(v, r.bound(size, d, len(r.all)*(j-i))); ok {
+		if f == fp16.Float64 || sum-sum != 0 {
+			out[x] = f.Round(v) // finite terms do not overflow: IEEE 754's answer
+		} else if y, ok := f.Decide(v, float64(part*size)+least); ok {
 			out[x] = y
 		} else {
 			r.place[len(r.place)-1] = x
-			out[x] = r.f.Round(r.settle(d))
+			out[x] = f.Round(r.settle(d))
 		}
 	}
 }
@@ -163,7 +169,7 @@ func mix(in []float64, lines []line, at []int, w []float64) (sum, size float64) 
 	return sum, size
 }
 
-// bound bounds the error of a weighted mean of n numbers.
+// bound bounds the error of a weighted mean of n numbers by a part of P, see below, and the least.
 //
 // With D the product of the denominators, P the sum of |weights x| and g_k = k u/(1 - k u):
 // of a axes, a term has a weights that were rounded to float64, a-1 products of them and one
@@ -183,12 +189,12 @@ func mix(in []float64, lines []line, at []int, w []float64) (sum, size float64) 
 //
 // Numerators of either sign may nearly cancel in a denominator. If D is above 2^-400, so are all
 // of which it is the product above 2^-1000, and none has underflowed; else nothing is known.
-func (r *row) bound(size, d float64, n int) float64 {
+func (r *row) bound(d float64, n int) (part, least float64) {
 	if d < 0x1p-400 {
-		return math.Inf(1)
+		return 0, math.Inf(1)
 	}
 	roundings := float64(n - 1 + 4*max(3, len(r.axes)))
-	return (1.0001*u*roundings*size + r.underflow*float64(n)) / d
+	return 1.0001 * u * roundings / d, r.underflow * float64(n) / d
 }
 
 // settle returns the weighted mean of finite numbers rounded to odd, of the denominator d.
