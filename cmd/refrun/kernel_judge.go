@@ -37,6 +37,8 @@ type judged struct {
 type kernelReport struct {
 	Op string `json:"op"`
 	*judge.Report
+	// Diagnosis is the name of the fault, as the report of a rollout and of a network has it.
+	Diagnosis string `json:"diagnosis"`
 	// Fits are the devices whose tensor cores were tried, of a matmul of half operands.
 	Fits []kernel.Fit `json:"fits,omitempty"`
 	// Text is what is printed for people.
@@ -87,7 +89,7 @@ func (c *command) judgeKernel(path string, a judged) error {
 	if a.op == "" {
 		a.op = "graph"
 	}
-	all := &kernelReport{Op: a.op, Report: r, Fits: devices(a.op, q)}
+	all := &kernelReport{Op: a.op, Report: r, Diagnosis: r.Fault, Fits: devices(a.op, q)}
 	all.Text = judgedText(all)
 	if c.json {
 		if err := c.printJSON(all); err != nil {

@@ -4,11 +4,11 @@
 
 The same call goes on where one was stopped: a kernel is drawn by its number and the seed, and FILE keeps its result.
 
-33 operations and 10 fused chains of them in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own
+38 operations and 11 fused chains of them in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own
 on this CPU, and kernels written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in
 parts of K, variances in two passes and by Welford's updates, exp2 forms, and products as the matrix units of
-five GPUs add them. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
-of its own. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
+five GPUs add them. Wrong ones are the same with one of 20 faults that any operation can have, or one of those
+of its own. CALLED says which names of refrun's are right for each. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
 else it is a kernel like others. The table says how many right ones each rule refuses, and how many wrong ones
 it lets pass. NO-POWER, of inputs that show nothing, is neither. Ctrl-C ends it with the table so far.
 
@@ -135,6 +135,9 @@ class Kernel:
         s = total(x, dim, self.order)
         return half(s) if self.has("sum in bfloat16") else s
 
+    def root(self, x):
+        return x if self.has("root forgotten") else x.sqrt()
+
     def product(self, a, b):
         if self.tf32 and a.dtype == torch.float32:
             a, b = (cut(t, self.tf32) for t in (a, b))
@@ -148,8 +151,8 @@ class Kernel:
         if self.has("last term twice"):
             a, b, k = torch.cat([a, a[..., -1:]], -1), torch.cat([b, b[..., -1:, :]], -2), k + 1
         a, b = a[..., :k], b[..., :k, :]
-        if self.has("TF32 operands") and a.dtype == torch.float32:
-            a, b = cut(a, "away"), cut(b, "away")
+        if self.fault in ("TF32 operands", "TF32 operands truncated") and a.dtype == torch.float32:
+            a, b = (cut(t, "away" if self.has("TF32 operands") else "truncated") for t in (a, b))
         if self.has("sums in float16") or self.has("sum in bfloat16"):
             to = torch.float16 if self.has("sums in float16") else torch.bfloat16
             s = 0
@@ -178,24 +181,47 @@ def cut(t, how):
     return (((bits + 0x1000) if how == "away" else bits) & ~0x1FFF).view(torch.float32)
 
 
+def padded(n, block):
+    return -(-n // block) * block
+
+
+def coarse(r, bits):
+    """A reciprocal root as a table of so many bits gives it: its bits after those are random."""
+    off = torch.sin(r.double() * 1e4 * 2.0**bits) * 2.0**-bits
+    return r * (1 + off).to(r.dtype)
+
+
 def normal(k, x, dims, eps, biased=True, mean=True):
     n = math.prod(x.shape[d] for d in dims)
     flat = x.flatten(min(d % x.dim() for d in dims)) if len(dims) > 1 else x
-    m = k.sum(flat, -1) / n
-    if not mean:
-        m = torch.zeros_like(m)
-    v = k.sum((flat - m) ** 2, -1) / n
+    if k.has("padding counted"):
+        count = padded(n, 128)
+        m = k.sum(flat, -1) / count if mean else torch.zeros_like(flat[..., :1])
+        v = (k.sum((flat - m) ** 2, -1) + (count - n) * m**2) / count
+    else:
+        m = k.sum(flat, -1) / n
+        if not mean:
+            m = torch.zeros_like(m)
+        v = k.sum((flat - m) ** 2, -1) / n
     if k.welford and mean:
         m, v = welford(flat)
+    if k.has("one pass"):
+        v = (k.sum(flat * flat, -1) / n - m * m).clamp(0)
     if k.has("n-1"):
         v = v * n / (n - 1)
     if k.has("mean in bfloat16"):
         m = half(m)
-    r = 1 / (v + (0 if k.has("no eps") else eps)).sqrt()
+    if k.has("variance in bfloat16"):
+        v = half(v)
+    if k.fault.startswith("eps "):
+        eps = {"eps 1e-3": 1e-3 if eps < 1e-3 else 1e-2, "eps 1e-6": 1e-6}.get(k.fault, eps)
+    r = 1 / k.root(v + (0 if k.has("no eps") else eps))
     if k.has("eps outside the root"):
         r = 1 / (v.sqrt() + eps)
     if k.has("deviation in bfloat16"):
         r = half(r)
+    if k.has("root of 12 bits"):
+        r = coarse(r, 12)
     if k.has("mean not subtracted"):
         m = 0 * m
     return ((flat - m) * r).reshape(x.shape)
@@ -208,24 +234,32 @@ def scaled(k, y, w, b=None):
 
 
 def softmax(k, x):
-    e = k.exp(x - x.max(-1, keepdim=True).values)
+    e = k.exp(x - (0 if k.has("no maximum") else x.max(-1, keepdim=True).values))
     if k.has("exp in bfloat16"):
         e = half(e)
     return e / k.sum(e, -1)
 
 
-def attention(k, q, key, v, causal):
-    t, scale = q.shape[-2], q.shape[-1] ** -0.5
+def attention(k, q, key, v, causal, window=0):
+    t, keys, scale = q.shape[-2], key.shape[-2], q.shape[-1] ** -0.5
     scale = {"no scale": 1, "scale twice": scale * scale}.get(k.fault, scale)
     s = k.product(q, key.transpose(-1, -2)) * scale
+    far = {"mask one too far": 1, "mask one too short": -1, "mask of the other corner": keys - t}.get(k.fault, 0)
     if causal and not k.has("no mask"):
-        s = s.masked_fill(~torch.ones(t, t).tril({"mask one too far": 1, "mask one too short": -1}.get(k.fault, 0)).bool(), -math.inf)
+        s = s.masked_fill(~torch.ones(t, keys).tril(far).bool(), -math.inf)
+    if window and not k.has("no mask"):
+        s = s.masked_fill(~band(t, keys, window + k.has("window one too wide")), -math.inf)
     if k.has("last keys lost"):
-        s[..., -(1 + (t - 1) % 16) :] = -math.inf
+        s[..., -(1 + (keys - 1) % 16) :] = -math.inf
     p = softmax(k, s)
     if k.has("probabilities in bfloat16"):
         p = half(p)
     return k.product(torch.nan_to_num(p, 0.0), v)
+
+
+def band(t, keys, window):
+    """Each query sees its own key and those before it, window in all, as a sliding window has it."""
+    return torch.ones(t, keys).tril().triu(1 - window).bool()
 
 
 def activation(k, x, kind):
@@ -258,13 +292,46 @@ def cross_entropy(k, x, target):
     return loss if k.has("ignored targets counted") else loss.masked_fill(target == -100, 0)
 
 
-NORM = ["tail not summed", "last term lost", "n-1", "mean in bfloat16", "no eps", "eps outside the root", "deviation in bfloat16", "mean not subtracted", "no weight", "no bias"]
-PRODUCT = ["tail not summed", "last term lost", "last term twice", "sums in float16", "sum in bfloat16", "TF32 operands", "half split in bfloat16"]
+NORM = ["tail not summed", "last term lost", "n-1", "mean in bfloat16", "no eps", "eps outside the root", "deviation in bfloat16", "mean not subtracted", "no weight", "no bias",
+        "padding counted", "one pass", "variance in bfloat16", "eps 1e-3", "eps 1e-6", "root of 12 bits", "root forgotten"]
+PRODUCT = ["tail not summed", "last term lost", "last term twice", "sums in float16", "sum in bfloat16", "TF32 operands", "TF32 operands truncated", "half split in bfloat16"]
 SUM = ["tail not summed", "last term lost", "last term twice", "sum in bfloat16"]
 
 # The faults that any operation can have.
 GENERAL = ["times 1.002", "last row not written", "last column not written", "stale rows", "a tile of zeros", "zeros", "one constant", "cut off", "one element 3 % off", "input in bfloat16",
-           "rolled by one", "one row's sign", "a tile in bfloat16", "off by its place", "the input"]
+           "rolled by one", "one row's sign", "a tile in bfloat16", "off by its place", "the input", "times 1/6", "times 3/2", "noise", "NaN", "turned round"]
+
+# What the fault may be called: parts of the names that refrun gives. A fault that is not here has no name, and
+# any that it is given is wrong.
+CALLED = {
+    "tail not summed": ["last part of a sum", "last term of the sums is left out", "last keys"], "last term lost": ["last term of the sums is left out", "last part of a sum"],
+    "last term twice": ["counts twice"], "sum in bfloat16": ["sums are kept in bfloat16", "step sum is rounded to bfloat16", "mean_square is rounded to bfloat16", "row_sum is rounded"],
+    "sums in float16": ["sums are kept in float16"], "TF32 operands": ["TF32"], "TF32 operands truncated": ["TF32"],
+    "n-1": ["divided by n-1"], "mean in bfloat16": ["step mean is rounded to bfloat16", "mean is rounded"], "no eps": ["eps is not added"], "eps outside the root": ["eps is added to the root"],
+    "deviation in bfloat16": ["few bits", "rstd is rounded to bfloat16", "statistics is rounded to bfloat16"], "mean not subtracted": ["mean is not subtracted"], "no weight": ["weight is not applied"],
+    "no bias": ["bias is not added"], "padding counted": ["padding is counted"], "one pass": ["mean(x^2) - mean(x)^2"], "variance in bfloat16": ["variance is rounded to bfloat16", "variances is rounded"],
+    "eps 1e-3": ["eps is "], "eps 1e-6": ["eps is "], "root of 12 bits": ["few bits"], "root forgotten": ["root is forgotten"], "a mean subtracted": ["a mean is subtracted"],
+    "exp in bfloat16": ["exp is rounded to bfloat16"], "ignored targets counted": ["ignored targets have a loss"], "kernel turned round": ["kernel is turned round"],
+    "no scale": ["not scaled"], "scale twice": ["scaled twice"], "last keys lost": ["last keys"], "probabilities in bfloat16": ["probabilities is rounded to bfloat16", "probabilities_unnormalized is rounded"],
+    "no mask": ["mask is not applied"], "mask one too far": ["one key too many"], "mask one too short": ["one key too few"], "mask of the other corner": ["other corner"],
+    "window one too wide": ["one too wide"], "ReLU": ["ReLU in place"], "quick": ["1.702"], "sigmoid": ["sigmoid(x) in place"], "the other form": ["other form of GELU"],
+    "other sign": ["other way"], "no shift": ["is not added"], "times 1.002": ["times 1.002", "times 501/500"], "times 1/6": ["times 1/6", "times 0.16"], "times 3/2": ["times 3/2", "times 1.5"], "zeros": ["output is zeros"],
+    "one constant": ["one number everywhere"], "cut off": ["cut off"], "the input": ["output is the input"], "input in bfloat16": ["input is rounded to bfloat16", "a_0 is rounded to bfloat16", "query is rounded to bfloat16", "gate is rounded to bfloat16", "operands of products are rounded to bfloat16"],
+    "rolled by one": ["in other places"], "turned round": ["in other places"], "stale rows": ["in other places"], "last row not written": ["part of the output is zeros"],
+    "last column not written": ["part of the output is zeros"], "a tile of zeros": ["part of the output is zeros"], "NaN": ["is NaN everywhere"],
+    "mean for sum": ["mean in place of a sum"], "sum for mean": ["sum in place of a mean"], "no maximum": ["maximum is not subtracted"], "n": ["divided by n"], "n-1 for n": ["divided by n-1"],
+}
+# What is the same kernel with some numbers, or differs by less than is rounded.
+ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root")}
+
+
+def called(fault, name):
+    """Whether a fault's name is right, wrong, or none."""
+    if not name:
+        return "none"
+    if any(n in name for n in CALLED.get(fault, [])) or any(f == fault and n and n in name for f, n in ALIKE):
+        return "right"
+    return "wrong"
 
 
 class Draw:
@@ -288,7 +355,8 @@ def case(d, op, dt):
     x, y = d.normal(rows, cols, dtype=dt, scale=scale, shift=shift), d.normal(rows, cols, dtype=dt)
     w, b = d.normal(cols, shift=1, dtype=dt), d.normal(cols, dtype=dt)
     if op == "softmax":
-        return op, [x], {"dim": -1}, softmax, lambda x: F.softmax(x, -1), SUM + ["exp in bfloat16"]
+        x = (30 * x.float()).to(dt) if (big := r.random() < 0.1) else x
+        return op, [x], {"dim": -1}, softmax, lambda x: F.softmax(x, -1), ["no maximum"] if big else SUM + ["exp in bfloat16"]
     if op == "log_softmax":
         own = lambda k, x: (x - x.max(-1, keepdim=True).values) - torch.log(k.sum(k.exp(x - x.max(-1, keepdim=True).values), -1))
         return op, [x], {"dim": -1}, own, lambda x: F.log_softmax(x, -1), SUM
@@ -301,7 +369,7 @@ def case(d, op, dt):
         return op, [x, w, b], {"normalized_shape": [cols], "eps": eps}, own, lambda x, w, b: F.layer_norm(x, [cols], w, b, eps), NORM
     if op == "rms_norm":
         own = lambda k, x, w: scaled(k, normal(k, x, [-1], eps, mean=k.has("a mean subtracted")), w)
-        return op, [x, w], {"normalized_shape": [cols], "eps": eps}, own, lambda x, w: F.rms_norm(x, [cols], w, eps), SUM + ["no eps", "eps outside the root", "no weight", "a mean subtracted"]
+        return op, [x, w], {"normalized_shape": [cols], "eps": eps}, own, lambda x, w: F.rms_norm(x, [cols], w, eps), SUM + ["no eps", "eps outside the root", "no weight", "a mean subtracted", "eps 1e-3", "eps 1e-6", "root of 12 bits", "root forgotten"]
     if op in ("group_norm", "instance_norm", "batch_norm", "conv2d", "avg_pool2d"):
         c = r.choice([4, 8, 12])
         x = d.normal(2, c, r.randint(3, 14), r.randint(3, 14), dtype=dt, scale=scale, shift=shift)
@@ -338,6 +406,15 @@ def case(d, op, dt):
     if op == "bmm":
         a, b = d.normal(3, rows, n, dtype=dt, scale=scale), d.normal(3, n, 9, dtype=dt)
         return op, [a, b], {}, lambda k, a, b: k.product(a, b), torch.bmm, PRODUCT
+    if op in ("crossed", "windowed"):
+        t, e = r.randint(18, 50), r.choice([16, 32])
+        keys, window = (t + r.randint(3, 30), 0) if op == "crossed" else (t, r.randint(2, 12))
+        ins = [d.normal(2, t, e, dtype=dt), d.normal(2, keys, e, dtype=dt), d.normal(2, keys, e, dtype=dt)]
+        if op == "crossed":
+            return ("scaled_dot_product_attention", ins, {"is_causal": True}, lambda k, *a: attention(k, *a, True), lambda *a: F.scaled_dot_product_attention(*a, is_causal=True),
+                    ["mask of the other corner", "no mask", "mask one too far"])
+        return ("scaled_dot_product_attention", ins + [band(t, t, window)], {}, lambda k, q, key, v, m: attention(k, q, key, v, False, window),
+                lambda q, key, v, m: F.scaled_dot_product_attention(q, key, v, m), ["window one too wide", "no mask", "no scale"])
     if op in ("attention", "causal"):
         t, e, causal = r.randint(18, 70), r.choice([16, 32, 64]), op == "causal"
         ins = [d.normal(2, t, e, dtype=dt) for _ in range(3)]
@@ -359,9 +436,21 @@ def case(d, op, dt):
     if op == "silu":
         return op, [x], {}, lambda k, x: activation(k, x, op), F.silu, ["ReLU", "quick", "sigmoid", "coarse"]
     if op in ("sum", "mean"):
-        return op, [x], {"dim": -1}, lambda k, x: k.sum(x, -1)[:, 0] / (cols if op == "mean" else 1), lambda x: getattr(torch, op)(x, -1), SUM
+        by = lambda k: cols if (op == "mean") != (k.has("mean for sum") or k.has("sum for mean")) else 1
+        return op, [x], {"dim": -1}, lambda k, x: k.sum(x, -1)[:, 0] / by(k), lambda x: getattr(torch, op)(x, -1), SUM + ["mean for sum" if op == "sum" else "sum for mean"]
+    if op in ("std", "var"):
+        def own(k, x):
+            v = k.sum((x - k.sum(x, -1) / cols) ** 2, -1)[:, 0] / (cols - (not k.has("n")))
+            return k.root(v) if op == "std" else v
+
+        return op, [x], {"dim": -1}, own, lambda x: getattr(torch, op)(x, -1), ["n"] + (op == "std") * ["root forgotten"]
+    if op == "max_pool2d":
+        x = d.normal(2, 3, r.randint(6, 20), r.randint(6, 20), dtype=dt)
+        own = lambda k, x: F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-math.inf), 3, 2)[..., : x.shape[2] // 2, : x.shape[3] // 2] if k.has("window one too wide") else F.max_pool2d(x, 2)
+        return op, [x], {"kernel_size": 2}, own, lambda x: F.max_pool2d(x, 2), ["window one too wide"]
     if op in ("rsqrt", "sqrt"):
         x = x.abs() + 0.01
+        return op, [x], {}, lambda k, x: k.root(x) if op == "sqrt" else 1 / k.root(x), lambda x: getattr(torch, op)(x), ["root forgotten"]
     if op == "div":
         return op, [x, y.abs() + 0.1], {}, lambda k, a, b: a / b, torch.div, []
     if op in ("add", "mul"):
@@ -377,6 +466,16 @@ def chain(d, which, dt):
     b, g, s = d.normal(cols, dtype=dt), d.normal(n, shift=1, dtype=dt), d.normal(n, dtype=dt)
     faults = PRODUCT + ["no bias"]
     added = lambda k, y, b: y if k.has("no bias") else y + b
+    if which == "conv_group_norm_gelu":
+        c, oc = 4, 8
+        x, w, g, s = d.normal(2, c, d.r.randint(6, 12), 12, dtype=dt), d.normal(oc, c, 3, 3, dtype=dt, scale=0.15), d.normal(oc, shift=1, dtype=dt), d.normal(oc, dtype=dt)
+
+        def own(k, x, w, g, s):
+            y = k.product(w.flatten(1), F.unfold(x, 3, padding=1)).unflatten(-1, x.shape[2:])
+            y = normal(k, y.reshape(2, 4, -1), [-1], 1e-5).reshape(y.shape)
+            return activation(k, scaled(k, y, channels(x, g), channels(x, s)), "gelu")
+
+        return (lambda x, w, g, s: F.gelu(F.group_norm(F.conv2d(x, w, padding=1), 4, g, s))), [x, w, g, s], {}, own, None, ["eps 1e-3", "eps 1e-6", "no eps", "n-1", "no weight", "no bias", "padding counted", "quick", "mean in bfloat16"]
     if which == "bias_gelu":
         return lambda x, s: F.gelu(x + s), [x, s], {}, lambda k, x, s: activation(k, added(k, x, s), "gelu"), None, ["no bias", "quick", "coarse"]
     if which == "add_layer_norm":
@@ -401,17 +500,24 @@ def chain(d, which, dt):
     return lambda x, w, u: F.silu(F.linear(x, w)) * F.linear(x, u), [x, w, u], {}, own, None, PRODUCT + ["quick", "ReLU"]
 
 
-CHAINS = "bias_gelu add_layer_norm scaled_softmax affine_silu lerp linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
-OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal swiglu geglu rotary_embedding "
-       "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
-PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")
+CHAINS = "conv_group_norm_gelu bias_gelu add_layer_norm scaled_softmax affine_silu lerp linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
+OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal crossed windowed swiglu geglu rotary_embedding "
+       "gelu gelu_tanh silu sum mean std var max_pool2d softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
+PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "crossed", "windowed", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")
 
 
 def damaged(d, out, fault, good, dt, first):
     """An output with one of the general faults; None if it cannot have it."""
     y, n = out.clone(), max(1, out.shape[0] // 2)
-    if fault == "times 1.002":
-        return y * 1.002
+    by = {"times 1.002": 1.002, "times 1/6": 1 / 6, "times 3/2": 1.5}.get(fault)
+    if by:
+        return y * by
+    if fault == "noise":
+        return d.normal(*y.shape, scale=y.float().std().item() if y.numel() > 1 else 1)
+    if fault == "NaN":
+        return y * math.nan
+    if fault == "turned round":
+        return y.flip(0)
     if fault == "last row not written":
         y[-1] = 0
     elif fault == "last column not written":
@@ -457,7 +563,7 @@ def right(d):
     truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
     options = dict(attrs)
     # Other things than operands, such as probabilities, are half numbers to a unit only if a kernel rounds them.
-    unit = d.r.choice(CORES[name]) if name in CORES and which in PRODUCTS and (name == "tf32" or which not in ("attention", "causal")) and d.r.random() < 0.3 else None
+    unit = d.r.choice(CORES[name]) if name in CORES and which in PRODUCTS and (name == "tf32" or which not in ("attention", "causal", "crossed", "windowed")) and d.r.random() < 0.3 else None
     k = Kernel(d.r.choice(ORDERS), d.r.random() < 0.4, unit=unit, welford=d.r.random() < 0.3)
     if name == "tf32":
         options["precision"] = "tf32"
@@ -520,7 +626,8 @@ def judged(seed, kind, number):
     r = refrun.check_kernel(op, ins, out, **options)
     passed = {"refrun": r.ok or kind == "right" and r.verdict == "NO-POWER", **rules(op, out, truth, dtype)}
     return {"kind": kind, "number": number, "operation": which, "format": dtype, "fault": "".join(made[7:8]), "verdict": r.verdict, "passed": passed,
-            "inputs": [list(t.shape) for t in ins], "options": {k: str(v) for k, v in options.items()}, "contract": r.data.get("contract"), "reason": r.data.get("reason"), "named": r.data.get("fault")}
+            "inputs": [list(t.shape) for t in ins], "options": {k: str(v) for k, v in options.items()}, "contract": r.data.get("contract"), "reason": r.data.get("reason"), "named": r.data.get("fault"),
+            "called": called(made[7], r.data.get("fault")) if kind == "wrong" else None}
 
 
 def main():
@@ -559,6 +666,9 @@ def main():
         count = collections.Counter(said)
         total = collections.Counter(kind for kind, _ in said)
         print(f"| {rule} | {count['right', False]} of {total['right']} | {count['wrong', True]} of {total['wrong']} |")
+    causes = collections.Counter(r["called"] for r in all if r["kind"] == "wrong" and r["verdict"] == "FAIL")
+    named = sum(r["called"] != "none" or r["fault"] in CALLED for r in all if r["kind"] == "wrong" and r["verdict"] == "FAIL")
+    print(f"\nof {sum(causes.values())} that fail: {causes['right']} causes right, {causes['wrong']} wrong, {causes['none']} none; {named} have a fault with a name")
     if a.names:
         names = collections.Counter((f"{r['operation']}: {r['fault']}", r["named"] or "-") for r in all if r["kind"] == "wrong")
         for (fault, name), n in sorted(names.items()):

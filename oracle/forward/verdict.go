@@ -157,7 +157,7 @@ func (f *findings) fail(p *piece, a answer) {
 	}
 	x.ID = "unnamed." + x.Gate
 	if a.Fault != "" {
-		x.ID, x.Advice = "kernel."+strings.TrimSuffix(idOf(a.Fault), "_"), a.Advice
+		x.ID, x.Advice = rowOf(a.FaultID), a.Advice
 	}
 	x.Text = a.Reason
 	if a.Advice != "" {
@@ -193,14 +193,13 @@ func element(layer string, w *judge.Worst) report.Element {
 }
 
 // precise are the faults of arithmetic, and not of the function that is computed.
-var precise = []string{"operands_", "sums_", "rounded_", "store_truncated", "other_gelu", "quick_gelu", "eps_", "variance_n_minus_1", "maximum_not_subtracted"}
+var precise = []string{"operands_", "sums_", "rounded_", "store_truncated", "other_gelu", "quick_gelu", "eps_", "variance_n", "one_pass_variance", "root_of_few_bits", "input_rounded", "maximum_not_subtracted"}
 
 // kind says whether a failure is one of logic or of precision: by its name, or, without one, of logic if its
 // errors lie in a place or are more than four times those of bfloat16, the coarsest arithmetic there is.
 func (f *findings) kind(p *piece, a answer) report.Verdict {
 	if a.Fault != "" {
-		id := idOf(a.Fault)
-		if slices.ContainsFunc(precise, func(s string) bool { return strings.HasPrefix(id, s) }) {
+		if slices.ContainsFunc(precise, func(s string) bool { return strings.HasPrefix(a.FaultID, s) }) {
 			return report.FailPrecision
 		}
 		return report.FailLogic
@@ -223,20 +222,12 @@ func (f *findings) kind(p *piece, a answer) report.Verdict {
 	return report.FailPrecision
 }
 
-// idOf is the name of a fault that judge says in words.
-func idOf(title string) string {
-	for _, f := range judge.Faults {
-		if f.Title == title {
-			return f.ID
-		}
+// rowOf is the row of the table of faults that a fault of judge is: all steps that are rounded are one.
+func rowOf(id string) string {
+	if strings.HasPrefix(id, "rounded_") {
+		id = "rounded"
 	}
-	switch {
-	case strings.Contains(title, " is rounded to "):
-		return "rounded_"
-	case strings.Contains(title, "cut off"):
-		return "store_truncated"
-	}
-	return ""
+	return "kernel." + id
 }
 
 func square(a, b []float64) (s float64) {

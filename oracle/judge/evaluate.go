@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
@@ -159,7 +158,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 	for m := range t.right {
 		t.right[m] = make([]float64, n)
 	}
-	err := q.each(q.blocks(types), t.Contract, "", func(of *Question, b *builder, round rounded) error {
+	err := q.each(q.blocks(types), t.Contract, func(of *Question, b *builder, round rounded) error {
 		b.cores = t.b.cores
 		out, right, flushed, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
 		if err != nil {
@@ -175,7 +174,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 			copy(t.sigma[from:], out.sigma.Data)
 		}
 		for m, k := range right {
-			q.Output.Format.RoundSlice(t.right[m][from:from+len(k.Data)], k.Data)
+			t.store(q.Output.Format, t.right[m][from:from+len(k.Data)], k.Data)
 		}
 		if flushed != nil {
 			mu.Lock()
@@ -198,13 +197,13 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 }
 
 // each expands the steps of each block and calls do for it.
-func (q *Question) each(blocks []Question, c Contract, fault string, do func(of *Question, b *builder, round rounded) error) error {
+func (q *Question) each(blocks []Question, c Contract, do func(of *Question, b *builder, round rounded) error) error {
 	failed := make([]error, len(blocks))
 	par.For(len(blocks), func(i int) {
 		of := &blocks[i]
 		types, err := of.types()
 		if err == nil {
-			b := expand(of.Graph, types, c.Form, fault, "")
+			b := expand(of.Graph, types, c.Form, of.built)
 			var values []int
 			if values, err = b.values(c.Round); err == nil {
 				err = do(of, b, b.rounds(values, q.Narrow))
@@ -221,15 +220,15 @@ func (q *Question) each(blocks []Question, c Contract, fault string, do func(of 
 }
 
 // made evaluates steps in float64, as exactly does, block by block. A fault may mix the rows of a piece, but
-// none mixes the queries of an attention.
-func (q *Question) made(c Contract, fault string, more func(r rounded) rounded) ([]float64, error) {
+// few mix the queries of an attention.
+func (q *Question) made(c Contract) ([]float64, error) {
 	blocks := q.queries(mostScored)
-	if blocks == nil || strings.HasPrefix(fault, "sums_") { // of which there is a limit
+	if blocks == nil || q.built.whole() {
 		blocks = []Question{*q}
 	}
 	y := make([]float64, len(q.Output.Data))
-	return y, q.each(blocks, c, fault, func(of *Question, b *builder, round rounded) error {
-		out, err := exactly(b, of.Inputs, more(round))
+	return y, q.each(blocks, c, func(of *Question, b *builder, round rounded) error {
+		out, err := exactly(b, of.Inputs, round)
 		if err == nil && len(out[0].Data) != len(of.Output.Data) { // a fault of the shape
 			err = errNotJudged
 		}

@@ -99,13 +99,14 @@ type builder struct {
 	prefix string       // of the names of inner steps
 	cores  bool         // whether products may be those of units for half or TF32 operands
 	stored bool         // whether kernels keep a norm's statistics in the inputs' format
-	fault  string       // the fault to build in, "" for none
-	at     string       // the node that has it, "" for every one that can
-	node   string
-	points []point  // where rounding is an option
-	inner  []string // the names of the results of operations that others read
+	built  built        // the fault to build in
+	node   string       // that is expanded
+	points []point      // where rounding is an option
+	inner  []string     // the names of the results of operations that others read
 	round  rounded
 	broken bool // whether the fault could be built in
+
+	truncates bool // whether the output is cut off, not rounded
 }
 
 // point is a step whose result a kernel may round to the inputs' format.
@@ -117,13 +118,14 @@ type point struct {
 }
 
 // expand returns the steps of a graph.
-func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *builder {
-	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)), fault: fault, at: at, round: rounded{}}
+func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
+	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)), built: fault, round: rounded{}}
 	for i := range b.of {
 		b.of[i] = -1
 	}
-	for _, v := range g.Inputs {
+	for k, v := range g.Inputs {
 		b.of[v] = b.Input(g.Values[v].Name)
+		b.of[v] = b.narrowInput(k, b.of[v], types[v])
 	}
 	for v := range g.Values {
 		if c := g.Values[v].Const; c != nil {
@@ -160,8 +162,9 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 		}
 	}
 	for _, v := range g.Outputs {
-		b.Outputs = append(b.Outputs, b.of[v])
+		b.Outputs = append(b.Outputs, b.spoiled(b.of[v], types[v].Shape))
 	}
+	b.narrowStep()
 	if f, is := accumulators[form.Atomic]; is {
 		for i := range b.Nodes {
 			if scatters(b.Nodes[i].Op) {
@@ -181,7 +184,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 
 // is reports whether a fault is to be built in here.
 func (b *builder) is(fault string) bool {
-	if b.fault != fault || b.at != "" && b.at != b.node {
+	if b.built.id != fault || b.built.at != "" && b.built.at != b.node {
 		return false
 	}
 	b.broken = true
@@ -273,9 +276,9 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		weight, bias := b.parameters(in, func(k int) int { return b.channels(in[k], shape) })
 		return one(b.norm(in[0], shape, axes, op.Eps, weight, bias))
 	case graph.Attention:
-		return one(b.attention(op, 0, n, in))
+		return one(b.attention(op, 0, queries(b.types[n.In[0]].Shape), n, in))
 	case someQueries:
-		return one(b.attention(op.Attention, op.from, n, in))
+		return one(b.attention(op.Attention, op.from, op.of, n, in))
 	case crossEntropy:
 		return one(b.crossEntropy(op, shape, in))
 	case graph.Interpolate:
@@ -294,7 +297,14 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		return one(v)
 	case graph.Act:
 		return one(b.activation(op, in[0]))
+	case graph.MaxPool:
+		return b.maxPool(op, len(n.Out), in[0])
+	case graph.AvgPool:
+		return one(b.averagePool(op, in[0]))
 	case graph.Unary:
+		if (op.Name() == "rsqrt" || op.Name() == "sqrt") && b.is(rootForgotten) {
+			return one(b.step("output", map[string]graph.Op{"sqrt": same, "rsqrt": unary("reciprocal")}[op.Name()], in[0]))
+		}
 		if op.Name() == "rsqrt" { // PyTorch rounds the root of the last numbers of a row, on a CPU
 			s := b.may(true, b.step("sqrt", unary("sqrt"), in[0]))
 			b.points[len(b.points)-1].some = true
@@ -308,7 +318,10 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			return one(b.step("output", div, in[0], d))
 		}
 	case graph.Reduction:
-		if op.Of == "logsumexp" {
+		switch {
+		case op.Of == "sum" || op.Of == "mean":
+			return one(b.reduced(op, shape, in[0]))
+		case op.Of == "logsumexp":
 			m := b.step("maximum", graph.Reduction{Of: "amax", Axes: op.Axes, Keep: true}, in[0])
 			e := b.may(true, b.step("exp", unary("exp"), b.may(true, b.step("shifted", sub, in[0], m)))) // PyTorch stores all of these
 			l := b.may(true, b.step("log", unary("log"), b.may(true, b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))))

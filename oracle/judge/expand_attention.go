@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// attention is softmax(query key^T scale + mask) value, row by row, of queries from one on.
-func (b *builder) attention(op graph.Attention, from int, n *graph.Node, in []int) int {
+// attention is softmax(query key^T scale + mask) value, row by row, of some of all queries, from one on.
+func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in []int) int {
 	q, k := b.types[n.In[0]].Shape, b.types[n.In[1]].Shape
 	scale := 1 / math.Sqrt(float64(q[len(q)-1]))
 	if op.Scale != nil {
@@ -33,7 +33,7 @@ func (b *builder) attention(op graph.Attention, from int, n *graph.Node, in []in
 	scores := b.may(true, b.product("products", graph.MatMul{}, in[0], kt))
 	scores = b.may(true, b.step("scores", mul, scores, b.number(scale)))
 	if len(in) > 3 {
-		mask := in[3]
+		mask := b.otherMask(in[3], b.types[n.In[3]], s-all)
 		switch {
 		case b.is("mask_missing"):
 		case b.types[n.In[3]].Format == fp16.Int64:
@@ -49,6 +49,9 @@ func (b *builder) attention(op graph.Attention, from int, n *graph.Node, in []in
 		}
 		if b.is("mask_strict") {
 			offset--
+		}
+		if s != all && b.is(otherCorner) {
+			offset += s - all
 		}
 		mask := b.Constant("", causal(l, s, offset))
 		scores = b.step("causal", graph.Where{}, mask, scores, b.number(math.Inf(-1)))

@@ -46,8 +46,10 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 		n *= shape[a]
 	}
 	var mean int
-	of := b.part(x, shape, axes[len(axes)-1])
-	mean = b.step("mean_exact", over("mean", axes...), of)
+	of, share := b.part(x, shape, axes[len(axes)-1])
+	count := b.padded(n)
+	share *= float64(n) / count.of
+	mean = b.times(b.step("mean_exact", over("mean", axes...), of), share)
 	about := mean // what the variance is about: the mean before it is stored
 	mean = b.may(false, b.step("mean", same, mean))
 	d := b.step("centered", sub, x, mean)
@@ -55,7 +57,8 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	var kept []int
 	switch {
 	case b.form.OnePass:
-		v = b.step("variance", sub, b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)), b.step("square_mean", unary("square"), about))
+		squares := b.times(b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)), share)
+		v = b.step("variance", sub, squares, b.step("square_mean", unary("square"), about))
 		v = b.step("variance_0", unaryMax0(), v)
 	default:
 		c := d
@@ -70,15 +73,17 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 		} else {
 			v = b.step("variance", over("mean", axes...), squares)
 		}
-	}
-	if b.is(onePassID) {
-		v = b.step("nudged", mul, v, b.number(1+nudge))
+		v = b.times(v, share)
+		if count.lanes > 0 {
+			beyond := b.times(b.step("square_mean", unary("square"), about), count.lanes/count.of)
+			v = b.step("variance_padded", plus, v, beyond)
+		}
 	}
 	if b.is("variance_n_minus_1") && n > 1 {
 		v = b.step("unbiased", mul, v, b.number(float64(n)/float64(n-1)))
 	}
 	b.may(false, v)
-	rstd := b.root(v, eps)
+	rstd := b.offBy(b.root(v, eps), shape, axes)
 	if b.stored { // of float16 PyTorch keeps the first two, and of bfloat16 all, even n
 		b.together("statistics", mean, rstd)
 		b.together("variances", kept...)
@@ -93,11 +98,16 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 func (b *builder) root(v int, eps float64) int {
 	switch {
 	case b.is("eps_ignored"):
+	case b.is(otherEps):
+		v = b.step("variance_eps", plus, v, b.number(b.figure(0)))
 	case b.is("eps_outside_root"):
 		s := b.step("deviation", unary("sqrt"), v)
 		return b.step("rstd", unary("reciprocal"), b.step("deviation_eps", plus, s, b.number(eps)))
 	default:
 		v = b.step("variance_eps", plus, v, b.number(eps))
+	}
+	if b.is(rootForgotten) {
+		return b.step("rstd", unary("reciprocal"), v)
 	}
 	return b.may(false, b.step("rstd", unary("rsqrt"), v))
 }
@@ -133,14 +143,19 @@ func (b *builder) rms(op graph.RMSNorm, in []int, shape []int) int {
 	if op.Eps != nil {
 		eps = *op.Eps
 	}
-	of := b.part(in[0], shape, axes[len(axes)-1])
+	n := 1
+	for _, a := range axes {
+		n *= shape[a]
+	}
+	of, share := b.part(in[0], shape, axes[len(axes)-1])
 	x := in[0]
 	if b.is("mean_subtracted") {
 		x = b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))
 		of = x
 	}
 	v := b.may(false, b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)))
-	rstd := b.root(v, eps)
+	v = b.times(v, share*float64(n)/b.padded(n).of)
+	rstd := b.offBy(b.root(v, eps), shape, axes)
 	weight := -1
 	if len(in) > 1 && !b.is("weight_missing") {
 		weight = in[1]

@@ -17,6 +17,9 @@ func (b *builder) operand(v int) int {
 	case is:
 	case b.is("operands_tf32"):
 		to = operands["tf32"]
+		if len(b.built.figures) > 0 {
+			to = operands[[]string{"tf32", "tf32 ties away", "tf32 truncated"}[int(b.figure(0))]]
+		}
 	case b.is("operands_bfloat16"):
 		to = operands["bfloat16"]
 	default:

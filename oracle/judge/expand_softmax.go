@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/pointwise"
 )
@@ -50,19 +51,22 @@ func (b *builder) lost(n int) int {
 	return 0
 }
 
-// part is what a sum along an axis is of: all, or all but the end.
-func (b *builder) part(x int, shape []int, axis int) int {
+// part is what a sum along an axis is of: all, or all but the end; and how much of all that is.
+func (b *builder) part(x int, shape []int, axis int) (of int, share float64) {
 	if len(shape) == 0 { // a number alone is a row of one, as PyTorch has it
-		return x
+		return x, 1
 	}
 	if axis < 0 {
 		axis += len(shape)
 	}
-	lost := b.lost(shape[axis])
-	if lost == 0 {
-		return x
+	n, lost := shape[axis], b.lost(shape[axis])
+	if n > 1 && b.is("last_term_twice") {
+		return b.step("twice", graph.Cat{Axis: axis}, x, b.step("last", graph.Slice{Axes: graph.Ints{axis}, Start: graph.Ints{n - 1}, End: graph.Ints{n}}, x)), float64(n+1) / float64(n)
 	}
-	return b.step("part", graph.Slice{Axes: graph.Ints{axis}, End: graph.Ints{shape[axis] - lost}}, x)
+	if lost == 0 {
+		return x, 1
+	}
+	return b.step("part", graph.Slice{Axes: graph.Ints{axis}, End: graph.Ints{n - lost}}, x), float64(n-lost) / float64(n)
 }
 
 // exponentials returns exp(x - maximum), their sum along an axis, and x - maximum. JAX keeps the last in the
@@ -75,7 +79,10 @@ func (b *builder) exponentials(x, axis int, shape []int, stored bool) (e, t, s i
 		from = x
 	}
 	e = b.may(false, b.step("exp", unary("exp"), from))
-	of := b.part(e, shape, axis)
+	if from == x { // which is beyond float32's range from 89 on
+		b.round[e] = rounding{Format: fp16.Float32}
+	}
+	of, _ := b.part(e, shape, axis)
 	t = b.may(stored, b.step("sum", over("sum", axis), of))
 	return e, t, s
 }
@@ -107,6 +114,12 @@ func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
 	}
 	if op.Reduction == "none" {
 		return rows
+	}
+	switch {
+	case op.Reduction == "sum" && b.is(meanForSum):
+		op.Reduction = "mean"
+	case op.Reduction == "mean" && b.is(sumForMean):
+		op.Reduction = "sum"
 	}
 	all := graph.Reduction{Of: "sum", Axes: []int{0}}
 	total := b.step(prefix+"total", all, b.may(true, rows))

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,108 +15,242 @@ type Fault struct {
 	ID     string
 	Title  string
 	Advice string
+
+	// figures are what a family of faults leaves open, as an output says it: an eps, a factor. They are looked
+	// for where a kernel fails, and only to say why.
+	figures func(q *Question, t *trial) [][]float64
+	// words are the title with figures.
+	words func(q *Question, figures []float64) string
+	// vague says that the effect of many another fault may look like this one.
+	vague bool
 }
 
-// Faults are those that are built into the steps of operations that can have them.
+// Faults are those that are built into the steps of operations that can have them, the simplest first.
 var Faults = []Fault{
-	{"maximum_not_subtracted", "the maximum is not subtracted before exp", "subtract each row's maximum: large inputs overflow without it"},
-	{"tail_not_summed", "the last part of a sum is left out", "check the mask of the last, partial tile of the summed axis"},
-	{"last_term_dropped", "the last term of the sums is left out", "check the end of the loop over the summed axis"},
-	{"wrong_dim", "the sum is along another axis", "check dim, and the strides of the input"},
-	{"eps_ignored", "eps is not added", "add eps to the variance before the root"},
-	{"small_term_missing", "a small number is not added", "add the small number: optimizers of graphs take 1e-8 for 0, and near 0 it is not"},
-	{"eps_outside_root", "eps is added to the root, not under it", "add eps to the variance before the root"},
-	{onePassID, "the variance is mean(x^2) - mean(x)^2", "subtract the mean before squaring, or use Welford's updates: far from 0 the difference cancels"},
-	{"variance_n_minus_1", "the variance is divided by n-1", "divide by n: a norm's variance is the biased one"},
-	{"mean_not_subtracted", "the mean is not subtracted", "subtract the mean before the product with 1/deviation"},
-	{"mean_subtracted", "a mean is subtracted", "rms_norm has no mean: use the root of the mean square alone"},
-	{"weight_missing", "the weight is not applied", "multiply by the weight"},
-	{"weight_plus_one", "the weight is used as 1 + weight", "multiply by the weight itself (Gemma's convention adds 1)"},
-	{"bias_missing", "the bias is not added", "add the bias"},
-	{"groups_of_channels", "each channel is a group", "check num_groups"},
-	{"one_group", "all channels are one group", "check num_groups"},
-	{"scale_missing", "the scores are not scaled", "multiply the scores by scale, 1/sqrt(E) by default"},
-	{"mask_missing", "the mask is not applied", "apply the mask before the softmax"},
-	{"mask_off_by_one", "each query sees one key too many", "compare key <= query, with the offsets of the blocks"},
-	{"mask_strict", "each query sees one key too few", "compare key <= query, with the offsets of the blocks"},
-	{"last_keys_dropped", "the last keys are left out", "check the mask of the last, partial block of keys"},
-	{"online_not_rescaled", "sums are not rescaled when the maximum grows", "multiply the sums so far by exp(old maximum - new maximum)"},
-	{"ignored_targets_counted", "the mean counts ignored targets too", "divide by the number of targets that are not ignore_index"},
-	{"smoothing_missing", "labels are not smoothed", "add label_smoothing times the mean of -log_softmax"},
-	{"ignore_index_missing", "ignored targets have a loss", "write 0 where the target is ignore_index"},
-	{"other_gelu", "the other form of GELU", "check approximate: none is erf, tanh is the approximation"},
-	{"quick_gelu", "x sigmoid(1.702 x)", "compute the function itself, not the quick form of GELU"},
-	{"relu_for_gelu", "ReLU in place of GELU", "compute GELU"},
-	{"scale_twice", "the scores are scaled twice", "scale them once"},
-	{"last_term_twice", "the last term of the sums counts twice", "check the end of the loop over the summed axis"},
-	{"relu_for_silu", "ReLU in place of SiLU", "multiply by sigmoid(x)"},
-	{"sigmoid_for_silu", "sigmoid(x) in place of x sigmoid(x)", "multiply by x"},
-	{"other_pairs", "other numbers are paired", "check interleaved: pairs are i and i + D/2, or neighbours"},
-	{"other_sign", "the rotation is the other way", "rotated x is (-second half, first half)"},
-	{"weight_transposed", "the second operand is transposed", "check the strides of the second operand"},
-	{"operands_tf32", "the operands of products are rounded to TF32", "turn TF32 off, or claim it"},
-	{"operands_bfloat16", "the operands of products are rounded to bfloat16", "keep the operands in float32"},
-	{"sums_bfloat16", "sums are kept in bfloat16", "accumulate in float32, or say that it accumulates in bfloat16"},
-	{"sums_float16", "sums are kept in float16", "accumulate in float32, or say that it accumulates in float16"},
-	{"weight_flipped", "the kernel is turned round", "convolutions of networks are correlations: do not flip the kernel"},
+	{ID: "maximum_not_subtracted", Title: "the maximum is not subtracted before exp", Advice: "subtract each row's maximum: large inputs overflow without it"},
+	{ID: "last_term_dropped", Title: "the last term of the sums is left out", Advice: "check the end of the loop over the summed axis"},
+	{ID: "tail_not_summed", Title: "the last part of a sum is left out", Advice: "check the mask of the last, partial tile of the summed axis"},
+	{ID: "wrong_dim", Title: "the sum is along another axis", Advice: "check dim, and the strides of the input"},
+	{ID: "eps_ignored", Title: "eps is not added", Advice: "add eps to the variance before the root"},
+	{ID: "small_term_missing", Title: "a small number is not added", Advice: "add the small number: optimizers of graphs take 1e-8 for 0, and near 0 it is not"},
+	{ID: "eps_outside_root", Title: "eps is added to the root, not under it", Advice: "add eps to the variance before the root"},
+	{ID: onePassID, Title: "the variance is mean(x^2) - mean(x)^2", Advice: "subtract the mean before squaring, or use Welford's updates: far from 0 the difference cancels", figures: onePassFactors},
+	{ID: "variance_n_minus_1", Title: "the variance is divided by n-1", Advice: "divide by n: a norm's variance is the biased one"},
+	{ID: "variance_n", Title: "the variance is divided by n", Advice: "divide by n-1, or say correction=0"},
+	{ID: "mean_not_subtracted", Title: "the mean is not subtracted", Advice: "subtract the mean before the product with 1/deviation"},
+	{ID: "mean_subtracted", Title: "a mean is subtracted", Advice: "rms_norm has no mean: use the root of the mean square alone"},
+	{ID: "weight_missing", Title: "the weight is not applied", Advice: "multiply by the weight"},
+	{ID: "weight_plus_one", Title: "the weight is used as 1 + weight", Advice: "multiply by the weight itself (Gemma's convention adds 1)"},
+	{ID: "bias_missing", Title: "the bias is not added", Advice: "add the bias"},
+	{ID: "groups_of_channels", Title: "each channel is a group", Advice: "check num_groups"},
+	{ID: "one_group", Title: "all channels are one group", Advice: "check num_groups"},
+	{ID: "scale_missing", Title: "the scores are not scaled", Advice: "multiply the scores by scale, 1/sqrt(E) by default"},
+	{ID: "mask_missing", Title: "the mask is not applied", Advice: "apply the mask before the softmax"},
+	{ID: "mask_off_by_one", Title: "each query sees one key too many", Advice: "compare key <= query, with the offsets of the blocks"},
+	{ID: "mask_strict", Title: "each query sees one key too few", Advice: "compare key <= query, with the offsets of the blocks"},
+	{ID: "last_keys_dropped", Title: "the last keys are left out", Advice: "check the mask of the last, partial block of keys"},
+	{ID: "online_not_rescaled", Title: "sums are not rescaled when the maximum grows", Advice: "multiply the sums so far by exp(old maximum - new maximum)"},
+	{ID: "ignored_targets_counted", Title: "the mean counts ignored targets too", Advice: "divide by the number of targets that are not ignore_index"},
+	{ID: "smoothing_missing", Title: "labels are not smoothed", Advice: "add label_smoothing times the mean of -log_softmax"},
+	{ID: "ignore_index_missing", Title: "ignored targets have a loss", Advice: "write 0 where the target is ignore_index"},
+	{ID: "other_gelu", Title: "the other form of GELU", Advice: "check approximate: none is erf, tanh is the approximation"},
+	{ID: "quick_gelu", Title: "x sigmoid(1.702 x)", Advice: "compute the function itself, not the quick form of GELU"},
+	{ID: "relu_for_gelu", Title: "ReLU in place of GELU", Advice: "compute GELU"},
+	{ID: "scale_twice", Title: "the scores are scaled twice", Advice: "scale them once"},
+	{ID: "last_term_twice", Title: "the last term of the sums counts twice", Advice: "check the end of the loop over the summed axis"},
+	{ID: "relu_for_silu", Title: "ReLU in place of SiLU", Advice: "multiply by sigmoid(x)"},
+	{ID: "sigmoid_for_silu", Title: "sigmoid(x) in place of x sigmoid(x)", Advice: "multiply by x"},
+	{ID: "other_pairs", Title: "other numbers are paired", Advice: "check interleaved: pairs are i and i + D/2, or neighbours"},
+	{ID: "other_sign", Title: "the rotation is the other way", Advice: "rotated x is (-second half, first half)"},
+	{ID: "weight_transposed", Title: "the second operand is transposed", Advice: "check the strides of the second operand"},
+	{ID: operandsTF32, Title: "the operands of products are rounded to TF32", Advice: "turn TF32 off, or claim it", figures: otherWays, words: operandWords},
+	{ID: "operands_bfloat16", Title: "the operands of products are rounded to bfloat16", Advice: "keep the operands in float32"},
+	{ID: "sums_bfloat16", Title: "sums are kept in bfloat16", Advice: "accumulate in float32, or say that it accumulates in bfloat16"},
+	{ID: "sums_float16", Title: "sums are kept in float16", Advice: "accumulate in float32, or say that it accumulates in float16"},
+	{ID: "weight_flipped", Title: "the kernel is turned round", Advice: "convolutions of networks are correlations: do not flip the kernel"},
+
+	{ID: meanForSum, Title: "a mean in place of a sum", Advice: "do not divide by the number of terms", figures: none},
+	{ID: sumForMean, Title: "a sum in place of a mean", Advice: "divide by the number of terms", figures: none},
+	{ID: rootForgotten, Title: "the root is forgotten", Advice: "take the square root", figures: none},
+	{ID: otherCorner, Title: "the mask is aligned to the other corner", Advice: "with is_causal query i sees keys up to i, of however many: not up to i + S - L", figures: eitherCorner},
+	{ID: wideWindow, Title: "the window is one too wide", Advice: "check the ends of the window", figures: windowEnds},
+	{ID: otherEps, Title: "eps is another number", Advice: "check eps: frameworks have other defaults", figures: usualEps, words: epsWords},
+	{ID: paddingCounted, Title: "padding is counted in the statistics", Advice: "divide by the number of elements, and leave lanes beyond the end out of the variance too", figures: paddedCounts, words: paddedWords},
+	{ID: termMissing, Title: "a term is not added", Advice: "add it", figures: lostTerms, vague: true},
+	{ID: inputRounded, Title: "an input is rounded", Advice: "keep the inputs in float32", figures: narrowInputs, words: inputWords},
+	{ID: "zeros", Title: "the output is zeros", Advice: "check that the kernel writes its output", figures: allZeros},
+	{ID: inputReturned, Title: "the output is the input", Advice: "check that the kernel runs, and where it writes", figures: sameInputs},
+	{ID: storeTruncated, Title: "the output is cut off, not rounded", Advice: "round to nearest even when storing", figures: ofHalf},
+	{ID: fewBits, Title: "1/deviation has few bits", Advice: "refine an approximate reciprocal root by a step of Newton's", figures: fewBitFactors, words: fewBitWords},
+	{ID: allNaN, Title: "the output is NaN everywhere", Advice: "look for 0/0, Inf - Inf, and memory that is read before it is written", figures: onlyNaN, vague: true},
+	{ID: oneNumber, Title: "the output is one number everywhere", Advice: "check that the kernel reads its input", figures: theNumber, vague: true},
+	{ID: timesConstant, Title: "the output is times a constant", Advice: "look for a scale that is applied twice or not at all", figures: factorsOf, words: timesWords, vague: true},
+	{ID: partZeros, Title: "part of the output is zeros", Advice: "check the grid, and the mask of the last, partial tile", figures: zerosAmong, vague: true},
+	{ID: resultsMoved, Title: "results are in other places", Advice: "check the indices and the strides of what is stored", figures: movedFrom, words: movedWords, vague: true},
 }
 
-// outputs are faults of the output as a whole.
-var outputs = []struct {
-	Fault
-	make func(q *Question, t *trial) []float64
-}{
-	{Fault{"zeros", "the output is zeros", "check that the kernel writes its output"}, func(q *Question, t *trial) []float64 { return make([]float64, len(t.y)) }},
-	{Fault{"input_returned", "the output is the input", "check that the kernel runs, and where it writes"}, func(q *Question, t *trial) []float64 {
-		if len(q.Inputs) == 0 || !slices.Equal(q.Inputs[0].Shape, q.Output.Shape) {
-			return nil
-		}
-		return q.Inputs[0].Data
-	}},
-	{Fault{"store_truncated", "the output is cut off, not rounded", "round to nearest even when storing"}, func(q *Question, t *trial) []float64 {
-		f := q.Output.Format
-		out := slices.Clone(t.stored)
-		for i, y := range t.y {
-			if math.Abs(out[i]) > math.Abs(y) {
-				if y > 0 {
-					out[i] = f.NextDown(out[i])
-				} else {
-					out[i] = f.NextUp(out[i])
-				}
-			}
-		}
-		return out
-	}},
+// named returns a fault by its ID, and nil for a step that is rounded.
+func named(id string) *Fault {
+	if i := slices.IndexFunc(Faults, func(f Fault) bool { return f.ID == id }); i >= 0 {
+		return &Faults[i]
+	}
+	return nil
 }
 
-// found is a fault and how well it explains the errors.
-type found struct {
-	Fault
-	gain float64
-	left float64 // the share of the squared errors that it does not explain
+// built is a fault that is built into the steps of a graph.
+type built struct {
+	id      string
+	at      string    // the node that has it, "" for every one that can
+	figures []float64 // what a family leaves open
 }
 
-// direction is what a fault does to each element; nil if it cannot be built in.
-func (q *Question) direction(types []graph.Type, t *trial, id string) ([]float64, error) {
-	b := expand(q.Graph, types, t.Form, id, "")
+// whole reports whether a fault is one of the whole output, which is not evaluated in blocks.
+func (f built) whole() bool {
+	switch f.id {
+	case onePassID, fewBits, partZeros, resultsMoved, inputReturned:
+		return true
+	}
+	return strings.HasPrefix(f.id, "sums_") // of which there is a limit
+}
+
+// with is a question about the graph with a fault.
+func (q *Question) with(f built) *Question {
+	w := *q
+	w.built = f
+	return &w
+}
+
+// effect is what a fault makes of each element; nil if it cannot be built in.
+func (q *Question) effect(types []graph.Type, c Contract, f built) ([]float64, error) {
+	b := expand(q.Graph, types, c.Form, f)
 	if !b.broken {
 		return nil, nil
 	}
-	if _, err := b.values(t.Round); err != nil { // the fault took the step away
+	if _, err := b.values(c.Round); err != nil { // the fault took the step away
 		return nil, nil
 	}
-	y, err := q.made(t.Contract, id, func(r rounded) rounded { return r })
+	y, err := q.with(f).made(c)
 	if errors.Is(err, errNotJudged) { // too large to be tried
 		return nil, nil
 	}
 	return y, err
 }
 
-// faults looks for each fault in the errors. An error is e = got - y, a fault's effect d, and weights are
-// one over the expected square of an error, with that of storing. The amount of the fault is sum(e d w) /
-// sum(d d w), with a deviation of 1/sqrt(sum(d d w)).
+// outputs are faults of the output as a whole that any kernel may have.
+var outputs = []struct {
+	id   string
+	make func(q *Question, t *trial) []float64
+}{
+	{"zeros", func(q *Question, t *trial) []float64 { return make([]float64, len(t.y)) }},
+	{inputReturned, func(q *Question, t *trial) []float64 {
+		if len(q.Inputs) == 0 || !slices.Equal(q.Inputs[0].Shape, q.Output.Shape) {
+			return nil
+		}
+		return q.Inputs[0].Data
+	}},
+	{storeTruncated, func(q *Question, t *trial) []float64 {
+		if q.Output.Format == fp16.Float32 { // the last of many roundings
+			return nil
+		}
+		out := make([]float64, len(t.y))
+		truncate(q.Output.Format, out, t.y)
+		return out
+	}},
+}
+
+// direction is a fault whose direction the errors have, and how much it explains of them.
+type direction struct {
+	id         string
+	gain, left float64 // of the squared errors, and the share that it leaves
+}
+
+// faults looks for each fault in the errors, as small as it may be. An error is e = got - y, a fault's effect d,
+// and weights are one over the expected square of an error, with that of storing. The amount of the fault is
+// sum(e d w) / sum(d d w), with a deviation of 1/sqrt(sum(d d w)).
 func (q *Question) faults(types []graph.Type, t *trial) error {
-	f := q.Output.Format
+	w := t.weights(q.Output.Format)
+	consider := func(id string, faulty []float64) {
+		amount, power := q.amount(t, w, faulty, q.Output.Data)
+		limit := 6.0
+		for _, k := range t.kernels() {
+			a, p := q.amount(t, w, faulty, k)
+			limit = max(limit, 1.5*math.Abs(a*p)+3)
+		}
+		if id == "zeros" {
+			t.zero = power / limit
+		}
+		if power < limit {
+			t.hide(id)
+			return
+		}
+		if amount*power > limit && math.Abs(amount-1) < max(.25, 4/power) {
+			t.lies(&direction{id: id, gain: power * power * (2*amount - 1)}, q.squares(t, w, q.Output.Data), len(w))
+		}
+	}
+	for _, f := range Faults {
+		if strings.HasPrefix(f.ID, "operands_") && q.Narrow != fp16.Float32 { // half operands are that already
+			continue
+		}
+		if f.ID == onePassID {
+			if err := q.seen(types, t, w); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.figures != nil && f.ID != operandsTF32 {
+			continue
+		}
+		faulty, err := q.effect(types, t.Contract, built{id: f.ID})
+		if err != nil {
+			return err
+		}
+		if len(faulty) == len(t.y) {
+			consider(f.ID, faulty)
+		}
+	}
+	for _, f := range q.roundings(t, q.Narrow) {
+		faulty, err := q.effect(types, t.Contract, f)
+		if err != nil {
+			return err
+		}
+		if faulty != nil {
+			consider(f.id, faulty)
+		}
+	}
+	for _, o := range outputs {
+		if faulty := o.make(q, t); faulty != nil {
+			consider(o.id, faulty)
+		}
+	}
+	return nil
+}
+
+// kernels are the simulated ones, with the one that flushes subnormal numbers, if there is one.
+func (t *trial) kernels() [][]float64 {
+	if t.flushed == nil {
+		return t.right
+	}
+	return append(slices.Clip(t.right), t.flushed)
+}
+
+// hide notes that this data would not show a fault.
+func (t *trial) hide(id string) {
+	if !slices.Contains(t.blind, id) {
+		t.blind = append(t.blind, id)
+	}
+}
+
+// lies notes that the errors, of these squares, lie along a fault, unless something else is wrong too.
+func (t *trial) lies(a *direction, squares float64, n int) {
+	left := squares - a.gain
+	a.left = left / squares
+	if left <= max(4*float64(n), .2*squares) && (t.along == nil || a.gain > t.along.gain) {
+		t.along = a
+	}
+}
+
+// weights are one over the expected square of each error, with that of storing.
+func (t *trial) weights(f fp16.Format) []float64 {
 	w := make([]float64, len(t.y))
 	for i := range w {
 		ulp := f.Ulp(t.stored[i])
@@ -125,85 +258,32 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			w[i] = 0
 		}
 	}
-	kernels := t.right
-	if t.flushed != nil {
-		kernels = append(slices.Clip(kernels), t.flushed)
+	return w
+}
+
+// roundings are the faults that a step alone is rounded, to a format, and of float32 numbers to either half one.
+func (q *Question) roundings(t *trial, to fp16.Format) (all []built) {
+	if q.Shallow {
+		return nil
 	}
-	consider := func(fault Fault, faulty []float64) {
-		amount, power := q.amount(t, w, faulty, q.Output.Data)
-		if power == 0 {
-			t.blind = append(t.blind, fault.ID)
-			return
-		}
-		limit := 6.0
-		for _, k := range kernels {
-			a, p := q.amount(t, w, faulty, k)
-			limit = max(limit, 1.5*math.Abs(a*p)+3)
-		}
-		if fault.ID == "zeros" {
-			t.zero = power / limit
-		}
-		if power < limit {
-			t.blind = append(t.blind, fault.ID)
-			return
-		}
-		if amount*power > limit && math.Abs(amount-1) < max(.25, 4/power) {
-			gain := power * power * (2*amount - 1)
-			left := q.squares(t, w, q.Output.Data) - gain
-			if left > max(4*float64(len(w)), .2*(left+gain)) {
-				return // something else is wrong
-			}
-			if t.fault == nil || gain > t.fault.gain {
-				t.fault = &found{fault, gain, left / (left + gain)}
-			}
-		}
-	}
-	for _, fault := range Faults {
-		if strings.HasPrefix(fault.ID, "operands_") && q.Narrow != fp16.Float32 { // half operands are that already
-			continue
-		}
-		faulty, err := q.direction(types, t, fault.ID)
-		if err != nil {
-			return err
-		}
-		switch {
-		case len(faulty) != len(t.y):
-		case fault.ID != onePassID:
-			consider(fault, faulty)
-		default:
-			gain, left, power := q.onePass(t, w, faulty)
-			if power < 6 {
-				t.blind = append(t.blind, fault.ID)
-			} else if gain > 0 && (t.violations > 0 || t.excess > 1) && (t.fault == nil || gain > t.fault.gain) {
-				t.fault = &found{fault, gain, left}
-			}
-		}
-	}
-	narrow := []fp16.Format{q.Narrow}
-	if q.Narrow == fp16.Float32 {
+	narrow := []fp16.Format{to}
+	if to == fp16.Float32 {
 		narrow = []fp16.Format{fp16.Float16, fp16.BFloat16}
 	}
+	seen := map[string]bool{}
 	for _, p := range t.b.points {
-		if _, is := t.round[p.value]; is || q.Shallow || p.legal && q.Narrow != fp16.Float32 {
+		if _, is := t.round[p.value]; is || seen[p.name] {
 			continue
 		}
-		for _, to := range narrow {
-			out, err := q.made(t.Contract, "", func(r rounded) rounded { return with(r, p.value, to) })
-			if err != nil {
-				return err
+		seen[p.name] = true
+		for _, f := range narrow {
+			if p.legal && f == q.Narrow {
+				continue
 			}
-			consider(Fault{"rounded_" + p.name, "the step " + p.name + " is rounded to " + to.String(), "keep " + p.name + " in float32"}, out)
+			all = append(all, built{id: roundedStep + p.name, figures: []float64{float64(f)}})
 		}
 	}
-	for _, o := range outputs {
-		if f == fp16.Float32 && o.ID == "store_truncated" { // the last of many roundings
-			continue
-		}
-		if faulty := o.make(q, t); faulty != nil {
-			consider(o.Fault, faulty)
-		}
-	}
-	return nil
+	return all
 }
 
 // squares are the squared errors of an output, each over what is expected.
@@ -231,11 +311,4 @@ func (q *Question) amount(t *trial, w, faulty, out []float64) (amount, power flo
 		return 0, 0
 	}
 	return ed / dd, math.Sqrt(dd)
-}
-
-// with adds a step to those that are rounded.
-func with(r rounded, value int, f fp16.Format) rounded {
-	r = maps.Clone(r)
-	r[value] = rounding{Format: f}
-	return r
 }

@@ -32,6 +32,7 @@ type Question struct {
 	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
 
+	built  built // the fault that the graph's steps have, for the question whether it explains the output
 	whole  []int // of a piece: the shape of the whole output
 	offset int   // of a piece: where it begins in it
 }
@@ -68,8 +69,10 @@ type Report struct {
 	// Region is where errors are too large, if it is in one place.
 	Region string `json:"region,omitempty"`
 	// Fault is the name of the fault that explains the errors, and Advice what to do.
-	Fault  string `json:"fault,omitempty"`
-	Advice string `json:"advice,omitempty"`
+	Fault string `json:"fault,omitempty"`
+	// FaultID is the row of [Faults] that it is; of a step that is rounded rounded_ and its name.
+	FaultID string `json:"fault_id,omitempty"`
+	Advice  string `json:"advice,omitempty"`
 	// Blind are faults that these inputs would not show.
 	Blind []string `json:"blind,omitempty"`
 	// Unseen is set if the output does not fail and yet is not judged: zeros would pass though they are wrong, or

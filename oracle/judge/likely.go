@@ -25,7 +25,7 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	}
 	few := q.few(types)
 	explain := func(c Contract) (float64, error) {
-		y, err := few.made(c, "", func(r rounded) rounded { return r })
+		y, err := few.made(c)
 		return few.places(y), err
 	}
 	off, best := make([]float64, len(all)), 0
@@ -48,8 +48,14 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 
 // few is the part of a question by which contracts are compared.
 func (q *Question) few(types []graph.Type) *Question {
+	if q.built.whole() {
+		return q
+	}
 	if p := q.queries(mostScores); p != nil {
 		return &p[len(p)-1] // which sees all keys
+	}
+	if q.built.id != "" { // which may mix rows
+		return q
 	}
 	if p := q.cut(types, mostRanked); p != nil {
 		return &p[0]
@@ -63,7 +69,7 @@ func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
 	for _, way := range []string{"tf32", "tf32 ties away", "tf32 truncated"} {
 		c := *q.Claimed
 		c.Operands = way
-		y, err := few.made(c, "", func(r rounded) rounded { return r })
+		y, err := few.made(c)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +118,7 @@ func (q *Question) moves(types []graph.Type, c Contract, names []string) (all []
 		if with.Form == c.Form {
 			continue
 		}
-		steps := expand(q.Graph, types, with.Form, "", "").names()
+		steps := expand(q.Graph, types, with.Form, q.built).names()
 		for _, name := range c.Round {
 			if slices.Contains(steps, name) {
 				with.Round = append(with.Round, name)
@@ -128,14 +134,14 @@ const mostPlaces = 8
 // climb adds and takes away the roundings of a chain, or of an operation of many steps, one at a time, as long as
 // that explains an output plainly better; nil if nothing does.
 func (q *Question) climb(types []graph.Type, c Contract, off float64, explain func(Contract) (float64, error)) (*Contract, error) {
-	names := expand(q.Graph, types, c.Form, "", "").names()
+	names := expand(q.Graph, types, c.Form, q.built).names()
 	if len(q.Graph.Nodes) < 2 && len(names) <= pairedNames || q.Narrow == fp16.Float32 {
 		return nil, nil
 	}
 	climbed := false
 	for {
 		if q.Written { // whose forms change
-			names = expand(q.Graph, types, c.Form, "", "").names()
+			names = expand(q.Graph, types, c.Form, q.built).names()
 		}
 		least, to := off, Contract{}
 		for _, with := range q.moves(types, c, names) {

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -61,9 +62,10 @@ func (o narrowSums) Eval(c *graph.Call) error {
 }
 
 // narrowed names the fault of a kernel that fails without a name, if its errors are those of sums in the
-// inputs' format: as large as simulated ones, about, and nowhere larger.
+// inputs' format: about as large as simulated ones, in about as many elements, nowhere larger, and without an order of
+// their own.
 func (q *Question) narrowed(t *trial) error {
-	if q.Claimed != nil || t.passes() || t.fault != nil || q.Narrow == fp16.Float32 {
+	if q.Claimed != nil || t.passes() || t.cause != nil || q.Narrow == fp16.Float32 {
 		return nil
 	}
 	types, err := q.types()
@@ -71,12 +73,51 @@ func (q *Question) narrowed(t *trial) error {
 		return err
 	}
 	k, err := q.try(types, Contract{Form: Form{Accumulate: q.Narrow.String()}}, false)
-	if err != nil || !k.passes() || len(k.b.round) == 0 || k.errors() < 1./16 {
+	if err != nil || !k.passes() || len(k.b.round) == 0 || k.errors() < 1./16 || q.ordered(k) {
 		return err
 	}
-	i := slices.IndexFunc(Faults, func(f Fault) bool { return f.ID == "sums_"+q.Narrow.String() })
-	t.fault = &found{Fault: Faults[i]}
+	flips := 0
+	for _, c := range k.tally.right {
+		flips = max(flips, c.flips)
+	}
+	if 2*k.flips < flips {
+		return nil
+	}
+	title, advice := q.called(built{id: "sums_" + q.Narrow.String()})
+	t.cause = &cause{"sums_" + q.Narrow.String(), title, advice}
 	return nil
+}
+
+// ordered reports whether an output's errors, under a contract, follow the results, their sizes, or the place along an
+// axis, as those of sums do not.
+func (q *Question) ordered(t *trial) bool {
+	w := t.weights(q.Output.Format)
+	follow := func(direction func(i int) float64) bool {
+		d := slices.Clone(t.y)
+		for i := range d {
+			d[i] += direction(i)
+		}
+		along := func(out []float64) float64 {
+			a, p := q.amount(t, w, d, out)
+			return math.Abs(a * p)
+		}
+		limit := 4.0
+		for _, k := range t.right {
+			limit = max(limit, 1.5*along(k)+1)
+		}
+		return along(q.Output.Data) > limit
+	}
+	if follow(func(i int) float64 { return t.y[i] }) || follow(func(i int) float64 { return math.Abs(t.y[i]) }) {
+		return true
+	}
+	inner := len(t.y)
+	for _, s := range q.Output.Shape {
+		inner /= max(1, s)
+		if s > 1 && follow(func(i int) float64 { return float64(i/inner%s) - float64(s-1)/2 }) {
+			return true
+		}
+	}
+	return false
 }
 
 // canNarrow reports whether sums of a product can be kept narrow.

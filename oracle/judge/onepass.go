@@ -1,103 +1,212 @@
 package judge
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/tensor"
 )
 
-// A variance as mean(x^2) - mean(x)^2 loses what both have in common: of numbers far from 0 it has an error in
-// proportion to (mean^2 + variance)/variance. Each group of a norm, such as a row, has one of its own, with
-// either sign, and all its results are off by one factor. That is no one direction, but one of each group.
+// A norm's 1/deviation may be off by a factor of each group, such as a row, in two ways. A variance as mean(x^2) -
+// mean(x)^2 loses what both have in common: of numbers far from 0 it has an error in proportion to (mean^2 +
+// variance)/variance, of either sign. An approximate reciprocal root has only so many bits. Neither is one direction,
+// but one of each group: the factors are estimated, and what they leave is judged as any fault is.
 
 const onePassID = "one_pass_variance"
 
-// nudge is the share by which the direction of that fault changes each variance.
-const nudge = 0x1p-10
+// offBy is a step of one number of each group times the factor of that group.
+func (b *builder) offBy(rstd int, shape, axes []int) int {
+	if !b.is(onePassID) && !b.is(fewBits) {
+		return rstd
+	}
+	each := append([]int(nil), shape...)
+	for _, a := range axes {
+		each[a] = 1
+	}
+	factors := tensor.New(fp16.Float64, each...)
+	for i := range factors.Data {
+		factors.Data[i] = b.figure(i % len(b.built.figures)) // one figure is all of them
+	}
+	return b.step("rstd_off", mul, rstd, b.Constant("", factors))
+}
 
-// groups returns which group of a norm each result belongs to, and how many there are; 0 of no norm.
-func (q *Question) groups() (of func(i int) int, n int) {
+// groups returns which group of a norm each result belongs to, how many there are, and eps; 0 of no norm.
+func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 	if len(q.Graph.Nodes) != 1 || len(q.Inputs) == 0 {
-		return nil, 0
+		return nil, 0, 0
 	}
 	shape := q.Inputs[0].Shape
 	size := tensor.Size(shape)
-	by := func(n int) (func(i int) int, int) {
+	by := func(n int, eps float64) (func(i int) int, int, float64) {
 		if n == 0 || size == 0 {
-			return nil, 0
+			return nil, 0, 0
 		}
 		each := size / n
-		return func(i int) int { return i / each }, n
+		return func(i int) int { return i / each }, n, eps
+	}
+	last := func(axes int) int {
+		inner := 1
+		for _, a := range lastAxes(shape, max(axes, 1)) {
+			inner *= shape[a]
+		}
+		return size / max(1, inner)
 	}
 	switch op := q.Graph.Nodes[0].Op.(type) {
 	case graph.LayerNorm:
-		inner := 1
-		for _, a := range lastAxes(shape, max(len(op.Shape), 1)) {
-			inner *= shape[a]
+		return by(last(len(op.Shape)), op.Eps)
+	case graph.RMSNorm:
+		eps := 0x1p-23
+		if op.Eps != nil {
+			eps = *op.Eps
 		}
-		return by(size / max(1, inner))
+		return by(last(len(op.Shape)), eps)
 	case graph.GroupNorm:
-		return by(shape[0] * op.Groups)
+		return by(shape[0]*op.Groups, op.Eps)
 	case graph.InstanceNorm:
-		return by(shape[0] * shape[1])
+		return by(shape[0]*shape[1], op.Eps)
 	case graph.BatchNorm:
 		if op.Training {
 			inner := tensor.Size(shape[2:])
-			return func(i int) int { return i / inner % shape[1] }, shape[1]
+			return func(i int) int { return i / inner % shape[1] }, shape[1], op.Eps
 		}
 	}
-	return nil, 0
+	return nil, 0, 0
 }
 
-// onePass looks for that fault in the errors; faulty is what a variance that is larger by nudge gives. It is
-// found where each group's errors are one multiple of its direction, the multiples have both signs, and are as
-// large as rounding a mean square and a square of a mean makes them, or up to a sum in the worst usual order.
-func (q *Question) onePass(t *trial, w, faulty []float64) (gain, left, power float64) {
-	of, n := q.groups()
-	if n < 4 {
-		return 0, 0, 0
+// group is what is known of one: its numbers, its variance, and what a factor of its results is.
+type group struct {
+	count, sum, square, fourth float64
+	variance                   float64
+	usual                      float64 // what a variance in one pass is off by, as a rule
+	factor                     float64 // by which the output's results are off
+	seen                       float64 // the deviations that a factor of 2 is
+}
+
+// grouped estimates the factors of all groups; nil where there is no norm, or none is off by a factor.
+func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
+	of, n, eps := q.groups()
+	if n == 0 || len(q.Inputs[0].Data) != len(t.y) || q.Graph.Nodes[0].Op.Name() == "rms_norm" && n > len(t.y)/4 {
+		return nil, 0
 	}
-	type group struct{ count, sum, square, fourth, ed, dd, ee float64 }
+	types, err := q.types()
+	if err != nil {
+		return nil, 0
+	}
+	double, err := q.effect(types, t.Contract, built{id: fewBits, figures: []float64{2}})
+	if err != nil || double == nil {
+		return nil, 0
+	}
 	all := make([]group, n)
+	ed := make([]float64, n)
 	for i, x := range q.Inputs[0].Data {
 		g := &all[of(i)]
 		g.count++
 		g.sum += x
 		g.square += float64(x * x)
 		g.fourth += float64(x*x) * float64(x*x)
-		e, d := q.Output.Data[i]-t.y[i], faulty[i]-t.y[i]
+		e, d := q.Output.Data[i]-t.y[i], double[i]-t.y[i]
 		if e-e == 0 && d-d == 0 {
-			g.ed += float64(e*d) * w[i]
-			g.dd += float64(d*d) * w[i]
-			g.ee += float64(e*e) * w[i]
+			ed[of(i)] += float64(e*d) * w[i]
+			g.seen += float64(d*d) * w[i]
 		}
 	}
-	var squares, explained, mean, rms, usual, least float64
-	for _, g := range all {
+	for k := range all {
+		g := &all[k]
 		m := g.sum / g.count
-		v := g.square/g.count - m*m
-		if !(v > 0) || g.dd == 0 {
-			continue
+		for i, x := range q.Inputs[0].Data {
+			if of(i) == k {
+				g.variance += float64((x-m)*(x-m)) / g.count
+			}
 		}
-		// Results are a multiple 1/sqrt of the variance: if they are r times what they should be, it is 1/r^2 times.
-		r := 1 - g.ed/g.dd*nudge/2
-		if r <= 0 {
-			return 0, 0, 0
+		g.usual = sumSigma(g.count, g.square, g.fourth)/g.count + 2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count + 2*u*m*m
+		g.factor = 1
+		if g.seen > 0 {
+			g.factor += ed[k] / g.seen
 		}
-		amount := 1/(r*r) - 1
-		sums := sumSigma(g.count, g.square, g.fourth)/g.count + 2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count
-		less := 2 * sumSigma(g.count, v*g.count, 3*v*v*g.count) / g.count // a variance in two passes has this anyhow
-		squares += g.ee
-		explained += g.ed * g.ed / g.dd
-		mean += amount / float64(n)
-		rms += amount * amount / float64(n)
-		usual += sums * sums / (v * v) / float64(n)
-		least += .1 * u * u * m * m * m * m / (v * v) / float64(n)
-		power += g.dd * max(0, sums*sums-less*less) / (v * v) / (nudge * nudge)
+		g.seen = math.Sqrt(g.seen)
 	}
-	if (mean*mean < .5*rms || usual > .01) && rms > least/4 && rms < 25*usual && squares-explained < .2*squares+4*float64(len(w)) {
-		gain = explained
+	return all, eps
+}
+
+// seen notes whether this data would show a variance in one pass: a factor is off by half of what the variance is, in
+// proportion. A variance in two passes is off by what its own sums are anyhow.
+func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
+	if q.Graph.Nodes[0].Op.Name() == "rms_norm" {
+		return nil
 	}
-	return gain, 1 - explained/squares, math.Sqrt(power)
+	all, eps := q.grouped(t, w)
+	power := 0.0
+	for _, g := range all {
+		v := g.variance
+		less := 2 * sumSigma(g.count, v*g.count, 3*v*v*g.count) / g.count
+		off := min(1, math.Sqrt(max(0, g.usual*g.usual-less*less))/(v+eps)) / 2
+		power += g.seen * g.seen * off * off
+	}
+	if all != nil && math.Sqrt(power) < 6 {
+		t.hide(onePassID)
+	}
+	return nil
+}
+
+// mostUsualOff is how many deviations a variance in one pass may be off by.
+const mostUsualOff = 8
+
+// onePassFactors are those of a variance in one pass, if all of them may be: each variance is within reach of what it
+// loses, or 0 where it would be below, and they are off by more than two passes would be.
+func onePassFactors(q *Question, t *trial) [][]float64 {
+	if len(q.Graph.Nodes) == 0 || q.Graph.Nodes[0].Op.Name() == "rms_norm" {
+		return nil
+	}
+	all, eps := q.grouped(t, t.weights(q.Output.Format))
+	var figures []float64
+	for _, g := range all {
+		figures = append(figures, g.factor)
+		off := (g.variance+eps)/(g.factor*g.factor) - eps - g.variance
+		if g.factor == 0 { // some kernels return zeros for a variance that is not above 0
+			off = -g.variance
+		}
+		if math.Abs(off) > mostUsualOff*g.usual || g.factor < 0 {
+			return nil
+		}
+	}
+	if figures == nil {
+		return nil
+	}
+	return [][]float64{figures}
+}
+
+// mostOff is how far off a root of few bits is.
+const mostOff = 0x1p-6
+
+// fewBitFactors are those of an approximate reciprocal root: near 1, and not all alike.
+func fewBitFactors(q *Question, t *trial) [][]float64 {
+	all, _ := q.grouped(t, t.weights(q.Output.Format))
+	if len(all) < 4 {
+		return nil
+	}
+	var figures []float64
+	var mean, square float64
+	for _, g := range all {
+		figures = append(figures, g.factor)
+		mean += (g.factor - 1) / float64(len(all))
+		square += (g.factor - 1) * (g.factor - 1) / float64(len(all))
+		if math.Abs(g.factor-1) > mostOff {
+			return nil
+		}
+	}
+	if square-mean*mean < .1*square {
+		return nil
+	}
+	return [][]float64{figures}
+}
+
+func fewBitWords(q *Question, figures []float64) string {
+	most := 0.0
+	for _, f := range figures {
+		most = max(most, math.Abs(f-1))
+	}
+	return fmt.Sprintf("each 1/deviation is off by up to 2^%.0f of it: a root of few bits", elem.Log(most)/math.Ln2)
 }

@@ -32,6 +32,9 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		if n := factors(op, in, b.Values); n != 0 && b.form.Powers != "" {
 			return []int{b.power(n, in[0])}, true
 		}
+		if x, is := b.withoutTerm(op, n, in); is {
+			return []int{x}, true
+		}
 		if op.Alpha == nil || b.types[n.Out[0]].Format == fp16.Int64 {
 			return nil, false
 		}
@@ -61,7 +64,7 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 			return nil, false
 		}
 		s := b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, b.step("square", unary("square"), in[0]))
-		return []int{b.step("output", unary("sqrt"), s)}, true
+		return []int{b.squareRoot("output", s)}, true
 	case graph.Var:
 		return []int{b.variance(op, shape, in[0])}, true
 	case graph.GLU:
@@ -106,11 +109,17 @@ func (b *builder) variance(op graph.Var, shape []int, x int) int {
 	if op.Correction != nil {
 		correction = *op.Correction
 	}
+	switch {
+	case correction == 1 && b.is("variance_n"):
+		correction = 0
+	case correction == 0 && b.is("variance_n_minus_1"):
+		correction = 1
+	}
 	centered := b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))
 	s := b.step("sum", graph.Reduction{Of: "sum", Axes: axes, Keep: op.Keep}, b.step("square", unary("square"), centered))
 	s = b.step("variance", mul, s, b.number(1/float64(max(n-correction, 0))))
 	if op.Root {
-		s = b.step("output", unary("sqrt"), s)
+		s = b.squareRoot("output", s)
 	}
 	return s
 }

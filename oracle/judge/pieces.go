@@ -95,8 +95,14 @@ func (q *Question) flat(types []graph.Type) (*Question, bool) {
 
 // blocks divides a piece into those that are evaluated one after the other; itself where it is small.
 func (q *Question) blocks(types []graph.Type) []Question {
+	if q.built.whole() {
+		return []Question{*q}
+	}
 	if all := q.queries(mostScored); all != nil {
 		return all
+	}
+	if q.built.id != "" { // which may mix rows
+		return []Question{*q}
 	}
 	if rows := q.rows(types); rows != nil {
 		if all := q.slices(rows, mostBlock/max(1, q.widest(types))); all != nil {
@@ -110,7 +116,7 @@ func (q *Question) blocks(types []graph.Type) []Question {
 // masked by their place.
 type someQueries struct {
 	graph.Attention
-	from int
+	from, of int
 }
 
 // queries divides an attention of one node into blocks of queries of one head whose scores are so many;
@@ -156,7 +162,7 @@ func (q *Question) queries(most int) (all []Question) {
 			for _, v := range w.Graph.Inputs {
 				in = append(in, b.Graph.Input(w.Graph.Values[v].Name))
 			}
-			b.Graph.Outputs = []int{b.Graph.Add(someQueries{op, from}, w.Graph.Name(&w.Graph.Nodes[0]), in...)}
+			b.Graph.Outputs = []int{b.Graph.Add(someQueries{op, from, length}, w.Graph.Name(&w.Graph.Nodes[0]), in...)}
 			all = append(all, b)
 		}
 	}

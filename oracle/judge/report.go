@@ -45,8 +45,8 @@ func (q *Question) report(t *trial) *Report {
 	if t.excess > 1 && t.region != "everywhere" {
 		r.Region = t.region
 	}
-	if t.fault != nil {
-		r.Fault, r.Advice = t.fault.Title, t.fault.Advice
+	if c := t.cause; c != nil {
+		r.FaultID, r.Fault, r.Advice = c.id, c.title, c.advice
 	}
 	return r
 }

@@ -62,7 +62,10 @@ func (q *Question) search() (*trial, error) {
 	if err == nil && q.Claimed == nil && q.Operands == "" && !best.passes() && !slices.ContainsFunc(contracts, Contract.plain) {
 		best, err = q.best(types, []Contract{{Form: Form{written: q.Written}}}, best) // a fault may explain more than roundings do
 	}
-	return best, err
+	if err != nil || best.passes() || q.built.id != "" {
+		return best, err
+	}
+	return q.explain(best)
 }
 
 // unclaimed are the contracts of a claim with the forms of which it says nothing.
@@ -85,7 +88,7 @@ func (q *Question) unclaimed(types []graph.Type, claimed []Contract) (all []Cont
 // best is the best of a trial and those of contracts; the first that passes ends it.
 func (q *Question) best(types []graph.Type, contracts []Contract, best *trial) (*trial, error) {
 	for _, c := range contracts {
-		t, err := q.try(types, c, true)
+		t, err := q.try(types, c, q.built.id == "")
 		if err != nil {
 			return nil, err
 		}
@@ -104,10 +107,10 @@ func (t *trial) better(than *trial) bool {
 	switch {
 	case t.passes() != than.passes():
 		return t.passes()
-	case (t.fault == nil) != (than.fault == nil):
-		return than.fault == nil // one with a name
-	case t.fault != nil && math.Abs(t.fault.left-than.fault.left) > .01:
-		return t.fault.left < than.fault.left
+	case (t.along == nil) != (than.along == nil):
+		return than.along == nil // one with a name
+	case t.along != nil && math.Abs(t.along.left-than.along.left) > .01:
+		return t.along.left < than.along.left
 	case t.violations != than.violations:
 		return t.violations < than.violations
 	}
@@ -269,14 +272,14 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 	}
 	for _, f := range forms {
 		if f.BlockKeys > 0 || f.CoarseExp { // which change little but where they are rounded
-			for _, name := range expand(q.Graph, types, f, "", "").names() {
+			for _, name := range expand(q.Graph, types, f, q.built).names() {
 				if strings.HasSuffix(name, "probabilities_unnormalized") { // of a chain, with its operation's name
 					all = append(all, Contract{f, []string{name}})
 				}
 			}
 			continue
 		}
-		b := expand(q.Graph, types, f, "", "")
+		b := expand(q.Graph, types, f, q.built)
 		names := b.names()
 		if inner := b.inner; !f.written && len(inner) > 1 && len(inner) < len(names) { // one operation after the other
 			all = append(all, Contract{f, inner})

@@ -26,13 +26,14 @@ type trial struct {
 	ways
 	excess float64 // how far the worst statistic is above its limit; above 1 it fails
 	region string
-	fault  *found
+	along  *direction // the fault whose direction the errors have
+	cause  *cause
 	blind  []string
 	zero   float64 // how plainly zeros would be seen, over the limit
 }
 
 // passes reports whether the output is right under the contract.
-func (t *trial) passes() bool { return t.violations == 0 && t.excess <= 1 && t.fault == nil }
+func (t *trial) passes() bool { return t.violations == 0 && t.excess <= 1 && t.along == nil }
 
 // values returns the values of those names.
 func (b *builder) values(names []string) ([]int, error) {
@@ -57,7 +58,7 @@ func (b *builder) values(names []string) ([]int, error) {
 
 // try judges the output under a contract, and looks for faults in it or not.
 func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, error) {
-	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, "", "")}
+	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	t.b.cores = c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
 	kernels := 2
-	if faults {
+	if faults || q.built.id != "" {
 		kernels = simulations(len(q.Output.Data))
 	}
 	if f == fp16.Float32 && !t.b.multiplies() {
@@ -77,7 +78,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 		return nil, err
 	}
 	t.stored = make([]float64, len(t.y))
-	f.RoundSlice(t.stored, t.y)
+	t.store(f, t.stored, t.y)
 	var rare [][]float64
 	if flips {
 		rare, t.right = [][]float64{t.right[kernels]}, t.right[:kernels]
@@ -113,7 +114,18 @@ func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
 	if math.IsInf(r, 1) {
 		return math.Inf(-1), math.Inf(1)
 	}
-	return f.Round(y - r), f.Round(y + r)
+	var ends [2]float64
+	t.store(f, ends[:], []float64{y - r, y + r})
+	return ends[0], ends[1]
+}
+
+// store rounds results as they are stored.
+func (t *trial) store(f fp16.Format, dst, src []float64) {
+	if t.b.truncates {
+		truncate(f, dst, src)
+		return
+	}
+	f.RoundSlice(dst, src)
 }
 
 // admitted is whether a right kernel returns a number.
