@@ -69,21 +69,29 @@ func (g *Gate) Find(f report.Finding) {
 func (g *Gate) Findings() []report.Finding { return slices.Concat(g.Report.Findings, g.Found) }
 
 // Late reports whether the budget is spent, and notes what is left out of the search for causes and limits.
-func (f *Facts) Late(what string) bool { return f.late(&f.Report.Skipped, what) }
+func (f *Facts) Late(what string) bool {
+	if !f.spent() {
+		return false
+	}
+	note(&f.Report.Skipped, what)
+	return true
+}
 
 // Missed reports whether the budget is spent, and notes evidence that nothing is held against for that.
 func (f *Facts) Missed(what string) bool {
-	return f.late(&f.Report.Unjudged, what)
-}
-
-func (f *Facts) late(list *[]string, what string) bool {
-	if f.Until.IsZero() || time.Now().Before(f.Until) {
+	if !f.spent() {
 		return false
 	}
+	note(&f.Report.Unjudged, what)
+	return true
+}
+
+func (f *Facts) spent() bool { return !f.Until.IsZero() && !time.Now().Before(f.Until) }
+
+func note(list *[]string, what string) {
 	if !slices.Contains(*list, what) {
 		*list = append(*list, what)
 	}
-	return true
 }
 
 // Masks are those of a dropout: [realization*(T-1)+step-1][channel], 1 for kept.
