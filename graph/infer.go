@@ -12,6 +12,9 @@ type Program struct {
 	mode  Mode
 	types []Type // by value
 	nodes []Inference
+
+	peak   int64 // what Run holds at once, and at which node
+	peakAt int
 }
 
 // Infer returns the graph in a mode for inputs of those types, or an error that
@@ -69,6 +72,7 @@ func (g *Graph) Infer(m Mode, in ...Type) (*Program, error) {
 			return nil, fmt.Errorf("graph: output %q: made by no node", g.Values[v].Name)
 		}
 	}
+	p.setPeak()
 	return p, nil
 }
 

@@ -38,6 +38,9 @@ type Run struct {
 // Run evaluates the program for those inputs, whose types must be the inferred
 // ones, and returns the outputs. A tensor is let go when nobody needs it any more.
 func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if err := p.Fits(); err != nil {
+		return nil, err
+	}
 	g := p.graph
 	of := make([]*tensor.Tensor, len(g.Values))
 	copy(of, r.Known)

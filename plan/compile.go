@@ -51,6 +51,9 @@ func (p *Plan) compile() error {
 	for k, v := range g.Inputs {
 		c.values[v] = &value{id: v, of: p.program.Type(v), input: &k}
 	}
+	if err := c.holds(); err != nil {
+		return err
+	}
 	for i := range g.Nodes {
 		if err := c.node(i); err != nil {
 			return fmt.Errorf("%s: %w", g.Name(&g.Nodes[i]), err)
@@ -62,7 +65,9 @@ func (p *Plan) compile() error {
 		}
 		p.passes = append(p.passes, c.output(c.values[v], k))
 	}
-	c.place()
+	if err := c.place(); err != nil {
+		return err
+	}
 	for _, v := range c.images {
 		if (v.mixed || v.framed && v.padding != conv.Zeros) && v.frame >= min(v.h, v.w) {
 			return errors.New("an image too small for the padding")

@@ -225,7 +225,7 @@ func (c *compiler) widened(x *value) {
 }
 
 // placeFlats finds memory for flat tensors.
-func (c *compiler) placeFlats() {
+func (c *compiler) placeFlats() (most int) {
 	var spans []*span
 	for _, f := range c.flats {
 		f.span = span{first: len(c.p.passes), size: (f.size() + 15) / 16 * 16}
@@ -239,7 +239,10 @@ func (c *compiler) placeFlats() {
 			}
 		}
 	}
-	most := arrange(spans)
+	return arrange(spans)
+}
+
+func (c *compiler) takeFlats(most int) {
 	all := asm.Paged[float32](most)
 	for _, f := range c.flats {
 		f.Data = all[f.at:][:f.size()]

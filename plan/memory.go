@@ -2,8 +2,12 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
 )
@@ -49,7 +53,7 @@ func (s *slot) use(pass int) {
 
 // placeSlots finds memory for tensors. While passes are made, these have the lengths of their
 // numbers only.
-func (c *compiler) placeSlots() {
+func (c *compiler) placeSlots() (most int) {
 	var spans []*span
 	for _, s := range c.slots {
 		if s.span = (span{first: len(c.p.passes), size: (len(s.Data) + 7) / 8 * 8}); s.root == s {
@@ -72,10 +76,54 @@ func (c *compiler) placeSlots() {
 			x.wide.use(i)
 		}
 	}
-	most := arrange(spans)
+	return arrange(spans)
+}
+
+func (c *compiler) takeSlots(most int) {
 	all := asm.Paged[float64](most)
 	for _, s := range c.slots {
 		s.Data = all[s.root.at:][:len(s.Data):len(s.Data)]
 	}
 	c.p.images += 8 * int64(most)
+}
+
+// fitIn returns an error if so many bytes between passes, with what is there before and what an
+// operation sets aside, are more than there is.
+func (c *compiler) fitIn(between int64) error {
+	bytes, aside := c.p.program.Given(), int64(0)
+	for _, v := range c.g.Outputs {
+		bytes = memory.Sum(bytes, c.p.program.Type(v).Bytes())
+	}
+	for i := range c.g.Nodes {
+		aside = max(aside, c.p.program.Aside(i))
+	}
+	if err := memory.Fits(memory.Sum(bytes, between, aside)); err != nil {
+		return c.largest(err)
+	}
+	return nil
+}
+
+// holds returns an error if a value alone is more than there is: what it is to be is not known yet.
+func (c *compiler) holds() error {
+	for i := range c.g.Nodes {
+		for _, v := range c.g.Nodes[i].Out {
+			if err := memory.Fits(c.p.program.Type(v).Bytes()); err != nil {
+				return c.largest(err)
+			}
+		}
+	}
+	return nil
+}
+
+// largest makes an error name the node that makes the largest value.
+func (c *compiler) largest(err error) error {
+	at, most := "graph", graph.Type{}
+	for i := range c.g.Nodes {
+		for _, v := range c.g.Nodes[i].Out {
+			if t := c.p.program.Type(v); t.Bytes() > most.Bytes() || at == "graph" {
+				at, most = c.g.Name(&c.g.Nodes[i]), t
+			}
+		}
+	}
+	return fmt.Errorf("%s: with output %s the graph %w", at, fault.Dims(most.Shape), err)
 }

@@ -3,12 +3,31 @@ package plan
 import (
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/memory"
 )
 
-// place finds memory for the images: the lowest that is free as long as the image
+// place finds memory for all that lies between passes, and takes it if there is so much.
+func (c *compiler) place() error {
+	images, flats, slots := c.placeImages(), c.placeFlats(), c.placeSlots()
+	if err := c.fitIn(memory.Sum(memory.Product(4, int64(images)), memory.Product(4, int64(flats)), memory.Product(8, int64(slots)))); err != nil {
+		return err
+	}
+	c.takeImages(images)
+	c.takeFlats(flats)
+	c.takeSlots(slots)
+	for i := range c.p.workers {
+		c.p.workers[i] = newWorker(c.p.widest)
+	}
+	return nil
+}
+
+// impossible is the size of an image that no machine holds; some of those are beyond all numbers.
+const impossible = 1 << 44
+
+// placeImages finds places for the images: the lowest that is free as long as the image
 // is in use, for one after the other. A sum that nobody reads an operand of any more
 // takes the operand's place.
-func (c *compiler) place() {
+func (c *compiler) placeImages() (most int) {
 	p := c.p
 	for _, v := range c.images {
 		v.span = span{first: len(p.passes)}
@@ -57,26 +76,25 @@ func (c *compiler) place() {
 	var spans []*span
 	for _, v := range c.images {
 		v.frame = v.root().frame
-		v.size = (conv.ImageSize(v.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
+		v.size = impossible
+		if memory.Product(int64(v.n), int64(v.c), int64(v.h)+2*int64(v.frame), int64(v.w)+2*int64(v.frame)) < impossible {
+			v.size = (conv.ImageSize(v.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
+		}
 		if v.in == nil {
 			spans = append(spans, &v.span)
 		}
 	}
-	most := arrange(spans)
+	return arrange(spans)
+}
+
+func (c *compiler) takeImages(most int) {
 	all := asm.Aligned[float32](most)
 	for _, v := range c.images {
 		v.at = v.root().at
 		v.img = conv.NewImage(v.format, v.n, v.c, v.h, v.w, v.frame, all[v.at:v.at+v.size])
+		c.p.widest = max(c.p.widest, v.w)
 	}
-	p.images = 4 * int64(most)
-	c.placeFlats()
-	c.placeSlots()
-	for _, v := range c.images {
-		p.widest = max(p.widest, v.w)
-	}
-	for i := range p.workers {
-		p.workers[i] = newWorker(p.widest)
-	}
+	c.p.images = 4 * int64(most)
 }
 
 // bind makes what the passes run, and the description.

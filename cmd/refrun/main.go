@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/memory"
 )
 
 // version is the version of the command.
@@ -202,12 +204,23 @@ func (o *output) Write(p []byte) (int, error) {
 // the verb has declared its own and calls parse.
 func (c *command) parseLater(args []string) *command {
 	c.pos = args
+	memory.Limit(0)
 	c.flags.SetOutput(io.Discard)
 	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
 	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
 	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto, avx512, avx2, neon or purego (also in $REFRUN_ISA)")
+	c.flags.Func("memory", "`size`, such as 8GB, that may be taken; what takes more is refused (default what machine and control group have free)", setMemory)
 	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), runtime.NumCPU(), mostThreads), "`number` of threads; never changes a bit of a result")
 	return c
+}
+
+// setMemory sets what the process may take.
+func setMemory(text string) error {
+	bytes, err := memory.Parse(text)
+	if err == nil {
+		memory.Limit(bytes)
+	}
+	return err
 }
 
 // mostThreads is the most --threads takes.
@@ -267,6 +280,9 @@ func (c *command) parse(want int) error {
 		return fmt.Errorf("--threads: %d: want 1 to %d", threads, mostThreads)
 	}
 	runtime.GOMAXPROCS(threads)
+	if most := memory.There(); most > 0 {
+		debug.SetMemoryLimit(most) // the collector takes back sooner what nobody reads any more
+	}
 	c.everyISA = c.isa == "auto" || c.isa == "" && os.Getenv("REFRUN_ISA") == ""
 	if err := asm.Use(c.isa); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/onnx"
@@ -47,7 +48,7 @@ func (c *command) modelFlags() *modelFlags {
 
 // alone returns an error if flags are given that say nothing of a network.
 func (m *modelFlags) alone(flags *flag.FlagSet, names ...string) (err error) {
-	names = append(names, "onnx", "graph", "input", "json", "quiet", "isa", "threads")
+	names = append(names, "onnx", "graph", "input", "json", "quiet", "isa", "threads", "memory")
 	flags.Visit(func(f *flag.Flag) {
 		if !slices.Contains(names, f.Name) {
 			err = fmt.Errorf("--%s: says nothing of a network: want it without --onnx and --graph", f.Name)
@@ -327,6 +328,9 @@ func (m *model) build(mode graph.Mode) (*built, *graph.Program, error) {
 		b.types, b.in = append(b.types, t), append(b.in, x)
 	}
 	p, err := g.Infer(mode, b.types...)
+	if err == nil {
+		err = memory.Fits(p.Given())
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", m.path, err)
 	}

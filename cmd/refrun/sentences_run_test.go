@@ -11,7 +11,7 @@ import (
 // wholePairs are those of a whole rollout.
 func wholePairs(t *testing.T) []pair {
 	whole := func(r wholeReport, stored fp16.Format) string {
-		r.Memory = &memory{}
+		r.Memory = &held{}
 		return printed(func(c *command) { c.printWhole(&r, stored) })
 	}
 	configured(t, config)

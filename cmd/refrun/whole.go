@@ -88,7 +88,7 @@ type wholeReport struct {
 	StepsPerS          float64  `json:"steps_per_s"`
 	SampleStepsPerS    float64  `json:"sample_steps_per_s"`
 	GFLOPS             float64  `json:"gflops"`
-	Memory             *memory  `json:"memory,omitempty"`
+	Memory             *held  `json:"memory,omitempty"`
 	PeakBytes          int64    `json:"peak_bytes"`
 	Notes              []string `json:"notes,omitempty"`
 	// Overflow is the first float16 overflow, if there was one.
@@ -171,7 +171,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		out.StoredDigest, out.StoredFormat = result.Stored, result.StoredFormat.String()
 	}
 	if !out.Complete {
-		out.Memory = &memory{result.Memory, 8 * int64(len(x0))}
+		out.Memory = &held{result.Memory, 8 * int64(len(x0))}
 	}
 	if c.json {
 		return c.printJSON(out)

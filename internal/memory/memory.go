@@ -30,7 +30,7 @@ func Fits(bytes int64) error {
 			return nil
 		}
 		if most, whose = there("/"); most == 0 {
-			return nil // nobody knows
+			most, whose = unknown, "as machines have"
 		}
 		whose += "; --memory sets another limit"
 	}
@@ -39,6 +39,9 @@ func Fits(bytes int64) error {
 	}
 	return &Error{bytes, most, whose}
 }
+
+// unknown is the limit where the system is not asked: what is beyond no machine has.
+const unknown = 1 << 46
 
 // There returns how many bytes the process may have, 0 if that is not known.
 func There() int64 {
