@@ -14,6 +14,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -208,6 +209,9 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	u, err := p.Unit(i)
 	if err != nil {
 		return false, err
+	}
+	if err := memory.Fits(p.Lines[i].Memory); err != nil {
+		return false, fmt.Errorf("%s: unit %d: %w", p.Dir, i, err)
 	}
 	path := p.place(i)
 	if err := disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {

@@ -13,8 +13,7 @@ type Program struct {
 	types []Type // by value
 	nodes []Inference
 
-	peak   int64 // what Run holds at once, and at which node
-	peakAt int
+	peak, between int64 // see [Program.Peak]
 }
 
 // Infer returns the graph in a mode for inputs of those types, or an error that

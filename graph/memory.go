@@ -21,28 +21,41 @@ func (t Type) Bytes() int64 {
 	return n
 }
 
-// scratcher is an operation that sets memory aside while it works, beside its inputs and outputs.
+// scratcher is an operation that sets memory aside while it works, beside its inputs and outputs,
+// other than products do.
 type scratcher interface {
 	scratch(in, out []Type) int64
 }
 
-// Peak returns the most memory that [Program.Run] holds at once, in bytes, and the node at which
-// it does, -1 for none: inputs and constants, each value from the node that makes it to the last
-// one that reads it, and what operations set aside.
-func (p *Program) Peak() (bytes int64, node int) { return p.peak, p.peakAt }
+// Peak returns the most memory that [Program.Run] holds at once, in bytes: inputs and constants,
+// each value from the node that makes it to the last one that reads it, and what operations set
+// aside.
+func (p *Program) Peak() int64 { return p.peak }
 
-// Fits returns an error if that is more than there is, which names the node.
-func (p *Program) Fits() error {
-	err := memory.Fits(p.peak)
-	switch {
-	case err == nil:
+// Between is Peak without what operations set aside.
+func (p *Program) Between() int64 { return p.between }
+
+// Within returns an error if so many bytes, which the program takes in all, are more than there
+// is. It names the node that makes most of them.
+func (p *Program) Within(bytes int64) error {
+	err := memory.Fits(bytes)
+	if err == nil {
 		return nil
-	case p.peakAt < 0:
+	}
+	most := -1
+	for i := range p.graph.Nodes {
+		if most < 0 || p.makes(i) > p.makes(most) {
+			most = i
+		}
+	}
+	if most < 0 {
 		return fmt.Errorf("graph: with its inputs and constants alone it %w", err)
 	}
-	n := &p.graph.Nodes[p.peakAt]
+	n := &p.graph.Nodes[most]
 	return fmt.Errorf("%s: with output %s the graph %w", p.graph.Name(n), shown(p.types[n.Out[0]].Shape), err)
 }
+
+func (p *Program) makes(i int) int64 { return all(p.typesOf(p.graph.Nodes[i].Out)) }
 
 // setPeak adds up what is held at each node.
 func (p *Program) setPeak() {
@@ -50,7 +63,7 @@ func (p *Program) setPeak() {
 	last := p.last(make([]*tensor.Tensor, len(g.Values)))
 	of, until := p.memory(make([]*tensor.Tensor, len(g.Values)), last)
 	stays, held := p.given()
-	p.peak, p.peakAt = held, -1
+	p.peak, p.between = held, held
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if !slices.ContainsFunc(n.Out, func(v int) bool { return last[v] >= 0 }) {
@@ -61,9 +74,8 @@ func (p *Program) setPeak() {
 				held = memory.Sum(held, p.types[v].Bytes())
 			}
 		}
-		if most := memory.Sum(held, p.Aside(i)); most > p.peak {
-			p.peak, p.peakAt = most, i
-		}
+		p.between = max(p.between, held)
+		p.peak = max(p.peak, memory.Sum(held, p.Aside(i)))
 		for _, v := range slices.Concat(n.In, n.Out) {
 			if m := of[v]; until[m] <= i && !stays[m] {
 				stays[m] = true // it was let go
@@ -121,8 +133,21 @@ func (p *Program) Aside(i int) (bytes int64) {
 			bytes = memory.Sum(bytes, in[k].Bytes())
 		}
 	}
-	if op, ok := n.Op.(scratcher); ok {
+	switch op := n.Op.(type) {
+	case scratcher:
 		bytes = memory.Sum(bytes, op.scratch(in, out))
+	case interface{ products(in, out []Type) int64 }: // operands rounded and packed, and sums, as kernels have them
+		bytes = memory.Sum(bytes, all(in), all(in), all(out))
 	}
 	return bytes
 }
+
+func all(of []Type) (bytes int64) {
+	for _, t := range of {
+		bytes = memory.Sum(bytes, t.Bytes())
+	}
+	return bytes
+}
+
+// scratch is two complex numbers for each of a line, of all lines.
+func (FFT) scratch(in, out []Type) int64 { return memory.Product(2, memory.Sum(all(in), all(out))) }

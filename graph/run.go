@@ -38,7 +38,7 @@ type Run struct {
 // Run evaluates the program for those inputs, whose types must be the inferred
 // ones, and returns the outputs. A tensor is let go when nobody needs it any more.
 func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if err := p.Fits(); err != nil {
+	if err := p.Within(p.peak); err != nil {
 		return nil, err
 	}
 	g := p.graph

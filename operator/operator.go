@@ -54,6 +54,9 @@ func build(c Config) (*Operator, error) {
 	if field, err := c.check(); err != nil {
 		return nil, fmt.Errorf("operator.%s: %w", field, err)
 	}
+	if err := fitting(c.weights()); err != nil {
+		return nil, fmt.Errorf("operator.base_channels: %d: %w", c.BaseChannels, err)
+	}
 	op := &Operator{Config: c}
 	if c.UAFNO != nil {
 		return op, op.buildUAFNO()

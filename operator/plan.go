@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
@@ -33,6 +34,7 @@ type Plan struct {
 	isa     string
 	workers int
 	general string // why nothing is compiled, "" if it is
+	refused error  // why nothing is evaluated
 	plan    *plan.Plan
 	result  *tensor.Tensor
 	in, out [1]*tensor.Tensor
@@ -79,6 +81,8 @@ func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Pl
 	var err error
 	p.plan, err = plan.NewFor(workers, g, mode, graph.Type{Shape: []int{n, op.Config.InputChannels, h, w}, Format: input})
 	switch {
+	case errors.As(err, new(*memory.Error)):
+		p.general, p.refused = err.Error(), err
 	case err != nil:
 		p.general = err.Error()
 	case p.plan.Type(0).Format != p.output:
@@ -128,6 +132,9 @@ func (p *Plan) sum(bytes func(*plan.Plan) int64) (n int64) {
 	return n
 }
 
+// Refused returns the error of every Forward, of a plan that takes more memory than there is.
+func (p *Plan) Refused() error { return p.refused }
+
 // Forward sets dst [n,output_channels,h,w], of the format of the mode's output, to
 // the operator's output for x [n,input_channels,h,w], with the noise of draws (nil
 // for none) at that time. It panics if dst is not of that shape and format.
@@ -145,6 +152,9 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	}
 	if dst.N() != p.n || dst.C() != p.op.Config.OutputChannels || dst.H() != p.h || dst.W() != p.w || dst.Format != p.output {
 		panic("operator: destination of another shape or format than the plan's")
+	}
+	if p.refused != nil {
+		return p.refused
 	}
 	if p.general != "" {
 		y, err := p.op.Forward(&Pass{Mode: p.mode, Draws: draws, Time: at}, x)

@@ -175,6 +175,9 @@ func (b *programmer) count(field string, value any, more float64) error {
 	if b.weights += more; b.weights > mostWeights {
 		return b.fail(field, "%v: want fewer: the operator would have %.3g weights, and %.3g are the most", value, b.weights, float64(mostWeights))
 	}
+	if err := fitting(b.weights); err != nil {
+		return b.fail(field, "%v: %w", value, err)
+	}
 	return nil
 }
 

@@ -22,7 +22,6 @@ type compiler struct {
 	values    []*value // by value of the graph; an identity's output is its input's
 	readers   [][]int  // the nodes that read each value, len(g.Nodes) for an output
 	slots     []*slot
-	lengths   []float64 // that slots seem to hold while passes are made
 	images    []*virtual
 	described []*describer
 
@@ -50,9 +49,6 @@ func (p *Plan) compile() error {
 	}
 	for k, v := range g.Inputs {
 		c.values[v] = &value{id: v, of: p.program.Type(v), input: &k}
-	}
-	if err := c.holds(); err != nil {
-		return err
 	}
 	for i := range g.Nodes {
 		if err := c.node(i); err != nil {

@@ -2,11 +2,8 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 
-	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
@@ -51,12 +48,11 @@ func (s *slot) use(pass int) {
 	}
 }
 
-// placeSlots finds memory for tensors. While passes are made, these have the lengths of their
-// numbers only.
+// placeSlots finds memory for tensors. While passes are made, these have shapes and no numbers.
 func (c *compiler) placeSlots() (most int) {
 	var spans []*span
 	for _, s := range c.slots {
-		if s.span = (span{first: len(c.p.passes), size: (len(s.Data) + 7) / 8 * 8}); s.root == s {
+		if s.span = (span{first: len(c.p.passes), size: (tensor.Size(s.Shape) + 7) / 8 * 8}); s.root == s {
 			spans = append(spans, &s.span)
 		}
 	}
@@ -82,7 +78,8 @@ func (c *compiler) placeSlots() (most int) {
 func (c *compiler) takeSlots(most int) {
 	all := asm.Paged[float64](most)
 	for _, s := range c.slots {
-		s.Data = all[s.root.at:][:len(s.Data):len(s.Data)]
+		n := tensor.Size(s.Shape)
+		s.Data = all[s.root.at:][:n:n]
 	}
 	c.p.images += 8 * int64(most)
 }
@@ -94,36 +91,11 @@ func (c *compiler) fitIn(between int64) error {
 	for _, v := range c.g.Outputs {
 		bytes = memory.Sum(bytes, c.p.program.Type(v).Bytes())
 	}
-	for i := range c.g.Nodes {
-		aside = max(aside, c.p.program.Aside(i))
-	}
-	if err := memory.Fits(memory.Sum(bytes, between, aside)); err != nil {
-		return c.largest(err)
-	}
-	return nil
-}
-
-// holds returns an error if a value alone is more than there is: what it is to be is not known yet.
-func (c *compiler) holds() error {
-	for i := range c.g.Nodes {
-		for _, v := range c.g.Nodes[i].Out {
-			if err := memory.Fits(c.p.program.Type(v).Bytes()); err != nil {
-				return c.largest(err)
-			}
+	for _, x := range c.p.passes {
+		if o, ok := x.(*otherPass); ok {
+			aside = max(aside, c.p.program.Aside(o.node))
 		}
 	}
-	return nil
-}
-
-// largest makes an error name the node that makes the largest value.
-func (c *compiler) largest(err error) error {
-	at, most := "graph", graph.Type{}
-	for i := range c.g.Nodes {
-		for _, v := range c.g.Nodes[i].Out {
-			if t := c.p.program.Type(v); t.Bytes() > most.Bytes() || at == "graph" {
-				at, most = c.g.Name(&c.g.Nodes[i]), t
-			}
-		}
-	}
-	return fmt.Errorf("%s: with output %s the graph %w", at, fault.Dims(most.Shape), err)
+	c.p.needs = memory.Sum(bytes, between, aside)
+	return c.p.program.Within(c.p.needs)
 }

@@ -201,7 +201,7 @@ func (c *compiler) seen(i int, d *describer) bool {
 	}
 	x, to := c.values[n.In[0]], c.p.program.Type(n.Out[0])
 	from := c.tensored(x)
-	y := &value{id: n.Out[0], of: to, from: x.from, tensor: &slot{Tensor: tensor.Of(to.Format, from.Data, to.Shape...), root: from.root}}
+	y := &value{id: n.Out[0], of: to, from: x.from, tensor: &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(to.Shape), Format: to.Format}, root: from.root}}
 	c.slots = append(c.slots, y.tensor)
 	if c.only(x) {
 		y.open = x.open
@@ -256,11 +256,7 @@ func (c *compiler) joined(i int, d *describer) bool {
 }
 
 func (c *compiler) slot(t graph.Type) *slot {
-	n := tensor.Size(t.Shape)
-	if len(c.lengths) < n {
-		c.lengths = make([]float64, n)
-	}
-	s := &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(t.Shape), Format: t.Format, Data: c.lengths[:n]}}
+	s := &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(t.Shape), Format: t.Format}}
 	s.root = s
 	c.slots = append(c.slots, s)
 	return s

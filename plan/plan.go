@@ -34,6 +34,7 @@ type Plan struct {
 	noise  *noise.Rows // nil if there is none
 	site   string      // the node that draws it
 	images int64       // bytes, those of tensors between them too
+	needs  int64       // bytes, in all
 	widest int         // of the rows of all images
 	build  time.Duration
 
@@ -110,6 +111,10 @@ func (p *Plan) Arena() int64 {
 	}
 	return b
 }
+
+// Needs returns the bytes that an application holds at once, as they are known before any are
+// taken: inputs, outputs, constants, what lies between nodes, and what operations set aside.
+func (p *Plan) Needs() int64 { return p.needs }
 
 // Build returns how long it took to compile, weights included.
 func (p *Plan) Build() time.Duration { return p.build }

@@ -15,8 +15,8 @@ import (
 
 const caseDir = "../testdata/rollouts/autoregressive_batch_relu"
 
-// memory returns a recorded case as a file system that a test may change.
-func memory(t *testing.T) fstest.MapFS {
+// inMemory returns a recorded case as a file system that a test may change.
+func inMemory(t *testing.T) fstest.MapFS {
 	t.Helper()
 	m := fstest.MapFS{}
 	entries, err := os.ReadDir(caseDir)
@@ -75,7 +75,7 @@ func TestOpenCase(t *testing.T) {
 
 // TestFilesLeftOut: only case.json and either weights or their seed are needed.
 func TestFilesLeftOut(t *testing.T) {
-	m := memory(t)
+	m := inMemory(t)
 	for _, name := range []string{"weights", "trajectory", "noise", "layers", "one_step_f64"} {
 		delete(m, name+".safetensors")
 		c, err := OpenCaseFS(m, "d")
@@ -113,7 +113,7 @@ func TestOperatorErrors(t *testing.T) {
 		if at == "" && dir != "." {
 			at = dir + "/"
 		}
-		m := memory(t)
+		m := inMemory(t)
 		c, err := OpenCaseFS(m, dir)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestOperatorErrors(t *testing.T) {
 			}
 			c.Weights = nil
 		}
-		m = memory(t)
+		m = inMemory(t)
 		edit(t, m, `"num_layers": 2`, `"num_layers": 1`)
 		if c, err = OpenCaseFS(m, dir); err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestOperatorErrors(t *testing.T) {
 // TestNoiseUnknown: a recorder may say that nothing gives the draws, and nothing else.
 func TestNoiseUnknown(t *testing.T) {
 	for value, want := range map[string]string{`"unknown"`: "", `null`: "", `"pink"`: `d/case.json: noise: "pink": want "unknown", or no such field`} {
-		m := memory(t)
+		m := inMemory(t)
 		edit(t, m, `"weights_seed": 2`, `"weights_seed": 2, "noise": `+value)
 		c, err := OpenCaseFS(m, "d")
 		if want != "" {
@@ -194,7 +194,7 @@ func TestStreamNames(t *testing.T) {
 		{"tape", "", false, "", "none"},
 		{"nonsense", "", false, "", "!noise: \"nonsense\": want "},
 	} {
-		m := memory(t)
+		m := inMemory(t)
 		edit(t, m, `"1.13.1"`, `"`+k.version+`"`)
 		if !k.tape {
 			delete(m, "noise.safetensors")
@@ -238,7 +238,7 @@ func TestDevice(t *testing.T) {
 		{`"sm_count": 132`, "noise.safetensors", "tape"},
 		{`"sm_count": 0`, "", "torch-cpu:1.13"},
 	} {
-		m := memory(t)
+		m := inMemory(t)
 		edit(t, m, `"mkl": false`, k.torch)
 		if k.tape == "" {
 			delete(m, "noise.safetensors")
@@ -260,7 +260,7 @@ func TestDevice(t *testing.T) {
 // TestOwnFiles: a case in any file system reads its own files only, and the
 // tensors of one reading are not those of another.
 func TestOwnFiles(t *testing.T) {
-	m := memory(t)
+	m := inMemory(t)
 	read := func() *States {
 		c, err := OpenCaseFS(m, "d")
 		if err != nil {
@@ -297,7 +297,7 @@ func TestMKLDraws(t *testing.T) {
 		{"2.31.0", `"mkl": true`, "dropout", "torch-cpu:2.x", "torch-cpu:2.x"},
 		{"2.31.0", `"mkl": true`, "dropout", "torch-cpu:2.x:mkl", "torch-cpu:2.x:mkl"},
 	} {
-		m := memory(t)
+		m := inMemory(t)
 		edit(t, m, `"1.13.1"`, `"`+k.version+`"`)
 		edit(t, m, `"mkl": false`, k.torch)
 		edit(t, m, `"gaussian"`, `"`+k.noiseType+`"`)
@@ -343,7 +343,7 @@ func (s sparse) Stat(name string) (fs.FileInfo, error) {
 
 // TestFolderLimits: what a case's folder may make one read, before it is read.
 func TestFolderLimits(t *testing.T) {
-	m := memory(t)
+	m := inMemory(t)
 	for _, name := range []string{"case.json", "SHA256SUMS"} {
 		m["SHA256SUMS"] = &fstest.MapFile{}
 		if _, err := OpenCaseFS(sparse{m, name, 1 << 30}, "d"); err == nil || !strings.HasPrefix(err.Error(), "d/"+name+": 1073741824 bytes, and ") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -79,6 +80,9 @@ func (e *NonfiniteError) Error() string {
 // ends it returns ctx's error after the step at hand, with the checkpoint of
 // that step written.
 func (e *Engine) Run(ctx context.Context, from *Checkpoint) (err error) {
+	if err := e.Fits(1); err != nil {
+		return err
+	}
 	e.watch, e.spare = e.overflowed, nil
 	out := newEmitter(e.Sinks)
 	defer func() {
@@ -132,6 +136,20 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) (err error) {
 		}
 	}
 	return nil
+}
+
+// Fits returns an error if so many engines like it take more memory than there is: of an engine
+// batch three states take turns, beside what the operator holds.
+func (e *Engine) Fits(engines int) error {
+	all := e.Config.EngineBatches()[0][1]
+	part := all
+	if e.Batch > 0 {
+		part = min(e.Batch, all)
+	}
+	h, w := e.Shape.H, e.Shape.W
+	states := memory.Product(int64(engines), 3*8, int64(all), int64(e.Shape.C), int64(h), int64(w))
+	others := memory.Product(int64(engines-1), e.Operator.Peak(e.Mode, part, h, w))
+	return e.Operator.Fits(e.Mode, part, h, w, memory.Sum(states, others))
 }
 
 // start returns the post-processed initial conditions of a batch.

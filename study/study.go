@@ -203,7 +203,7 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 		name, _, _ := strings.Cut(m.String(), "/")
 		s.twins = append(s.twins, follow(name, m, stream, 0, true))
 	}
-	return s, nil
+	return s, s.ref.engine.Fits(1 + len(s.twins))
 }
 
 // begin puts everybody on the start of realizations [lo,hi).

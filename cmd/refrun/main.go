@@ -209,15 +209,20 @@ func (c *command) parseLater(args []string) *command {
 	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
 	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
 	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto, avx512, avx2, neon or purego (also in $REFRUN_ISA)")
-	c.flags.Func("memory", "`size`, such as 8GB, that may be taken; what takes more is refused (default what machine and control group have free)", setMemory)
 	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), runtime.NumCPU(), mostThreads), "`number` of threads; never changes a bit of a result")
+	c.flags.Var(new(limit), "memory", "`size`, such as 8GB, that may be taken; what takes more is refused (default what machine and control group have free)")
 	return c
 }
 
-// setMemory sets what the process may take.
-func setMemory(text string) error {
+// limit is the flag that sets what the process may take.
+type limit string
+
+func (l *limit) String() string { return string(*l) }
+
+func (l *limit) Set(text string) error {
 	bytes, err := memory.Parse(text)
 	if err == nil {
+		*l = limit(text)
 		memory.Limit(bytes)
 	}
 	return err

@@ -159,6 +159,9 @@ func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
 		x.Format = mode.Wide()
 	}
 	p := op.Plan(mode, f.batch, f.grid, f.grid)
+	if err := p.Refused(); err != nil {
+		return nil, err
+	}
 	r := &planReport{Mode: mode.String(), What: f.what(cs), Kernels: append([]graphplan.Node{}, p.Nodes()...), FLOPs: p.FLOPs(), Build: p.Build().Seconds()}
 	r.Compiled, r.Why = p.Compiled()
 	for _, n := range p.Nodes() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -88,7 +89,7 @@ type wholeReport struct {
 	StepsPerS          float64  `json:"steps_per_s"`
 	SampleStepsPerS    float64  `json:"sample_steps_per_s"`
 	GFLOPS             float64  `json:"gflops"`
-	Memory             *held  `json:"memory,omitempty"`
+	Memory             *held    `json:"memory,omitempty"`
 	PeakBytes          int64    `json:"peak_bytes"`
 	Notes              []string `json:"notes,omitempty"`
 	// Overflow is the first float16 overflow, if there was one.
@@ -222,12 +223,17 @@ const (
 	byBatch = "engine_batch or --realizations"
 )
 
-// fits reports states of n realizations that are larger than any run could
-// step; no machine is asked, so that the answer is the same on all. What makes them
-// fewer the error says, too.
+// fits reports states of n realizations that are larger than any run could step, or than this
+// machine can: a step reads a state and the one before, and makes the next. What makes them fewer
+// the error says, too.
 func fits(n int, s rollout.Shape, fewer string) error {
-	if e := float64(n) * float64(s.C) * float64(s.H) * float64(s.W); e > mostElements {
-		return fmt.Errorf("states of an engine batch: %d of %dx%dx%d numbers: want at most 2^31 numbers; %s makes them fewer", n, s.C, s.H, s.W, fewer)
+	e := float64(n) * float64(s.C) * float64(s.H) * float64(s.W)
+	what := fmt.Sprintf("states of an engine batch: %d of %dx%dx%d numbers", n, s.C, s.H, s.W)
+	if e > mostElements {
+		return fmt.Errorf("%s: want at most 2^31 numbers; %s makes them fewer", what, fewer)
+	}
+	if err := memory.Fits(3 * 8 * int64(e)); err != nil {
+		return fmt.Errorf("%s: a step %w; %s makes them fewer", what, err, fewer)
 	}
 	return nil
 }
