@@ -240,6 +240,7 @@ var heldElsewhere = map[string][]string{
 	"TestOnceNoise":      {"by a factor that is rounded once at most"},
 	"TestConstantStates": {"step %d%s: %.3g times as far from the claimed arithmetic as correct devices are where no two pixels are the same; here %.3g pixels, on average, have the same surroundings and round alike"},
 	"TestSpared":         {"step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g"},
+	"TestLevelNote":      {"the RMS error of a step is %.3g times what the claim makes one expect: sums in tiles (Winograd's method) have that, and so has a fault that is no larger; recorded layers tell one from the other"},
 	"TestFar":            {"step %d, %s: a number is %.3g expected deviations off, the most of all; in most planes errors are %.3g times what is expected, or less"},
 	"TestLinear":         {"step %d: all numbers of %s are shifted or scaled together, by %.3g expected deviations; correct devices reach %.3g", "the state"},
 	"TestStart":          {"states stored one step late or early from the start on"},

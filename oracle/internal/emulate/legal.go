@@ -53,6 +53,7 @@ type Legal struct {
 	Apart   bool            // and rounds convolutions before their bias is added
 	Whole   bool            // statistics are added up one number after another, however many
 	Blocks  bool            // sums of each blockOfPixels have errors of their own
+	Tiled   bool            // Lambda is that of sums with another method to form them: see InTiles
 	Modes   []operator.Mode // of single convolutions; nil if they are all the same
 }
 
@@ -136,13 +137,22 @@ func (l *Legal) each(i int, y *tensor.Tensor, sd func(k int, v float64) float64)
 	})
 }
 
+// InTiles reports whether a convolution may be formed in tiles, by Winograd's method.
+func InTiles(n *operator.Node) bool {
+	return n.Weight.Shape[2] >= 3 && n.Weight.Shape[3] >= 3 && n.Geometry.Stride[0] <= 1 && n.Geometry.Stride[1] <= 1
+}
+
 // sums disturbs a convolution.
 func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 	s := n.Weight.Shape
 	oc, ic, taps := s[0], s[1], s[2]*s[3]
 	squares := make([]float64, x.N()*ic) // mean of x^2
 	par.For(len(squares), func(p int) { squares[p] = measure.MeanSquare(x.Plane(p/ic, p%ic)) })
-	scale := l.Lambda * Rounding * l.U * math.Sqrt(float64(ic*taps))
+	lambda := l.Lambda
+	if l.Tiled && !InTiles(n) {
+		lambda = 1
+	}
+	scale := lambda * Rounding * l.U * math.Sqrt(float64(ic*taps))
 	par.For(y.N()*oc, func(p int) {
 		var products float64 // P: the mean over the image of sum (w x)^2
 		for c := range ic {

@@ -108,6 +108,7 @@ func operandFaults() []*trial.Fault {
 	}
 	for p := 23; p > 11; p-- {
 		both(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
+		one(Named("precision.operands-of-bits", p), operands{24, "", func(x float64) float64 { return roundBits(x, p) }, false})
 	}
 	quantized := func(row *table.Row, per func(s []int) int) {
 		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
@@ -166,6 +167,12 @@ func modeFaults() []*trial.Fault {
 func cutBits(x float64, p int) float64 {
 	f, e := math.Frexp(x)
 	return math.Ldexp(math.Trunc(math.Ldexp(f, p)), e-p)
+}
+
+// roundBits rounds x to p significant bits, as if there were no least exponent.
+func roundBits(x float64, p int) float64 {
+	f, e := math.Frexp(x)
+	return math.Ldexp(math.RoundToEven(math.Ldexp(f, p)), e-p)
 }
 
 func rounded(x *tensor.Tensor, f func(float64) float64) *tensor.Tensor {

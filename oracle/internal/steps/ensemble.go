@@ -14,9 +14,13 @@ const (
 	manyMembers  = 48      // of the ensemble that a verdict rests on,
 	nearLimit    = 10      // where a step is up to so many times beyond the limits of few
 	fullElements = 1 << 13 // numbers of a step that an ensemble needs
-	// slack is by how much an operator's errors may be larger than expected where they are all that a device has.
-	// The roundings of the policy, which every device makes, are what they are (see stepGate.sum).
-	slack = 8
+	// truncated is by how much all errors of an operator may be larger than expected where they are all that a device has: some
+	// hardware truncates, which is a unit in the last place where rounding is half of one; fast functions are as far off. The roundings of the
+	// policy, which every device makes, are what they are (see stepGate.sum).
+	truncated = 2
+	// tiled is by how much those of sums may be that are formed in tiles. F(4x4) has 4.4 times those of one addition after another
+	// on average, and truncates.
+	tiled = 8
 )
 
 // newSpreads returns room for what correct devices of a pattern show.
@@ -55,7 +59,7 @@ func (g *stepGate) reach() int {
 func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*measure.Cuts, error) {
 	lambda, of := float64(emulate.CoarseLambda), 1.0
 	if !p.Discrete() {
-		lambda, of = 1, slack
+		lambda, of = tiled/truncated, truncated
 	}
 	p.Twice = p.Half() // products of a device are float32 numbers; one that fuses them differs by few
 	ref, err := g.reference(m.BatchStep, p)
@@ -79,7 +83,8 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 // member returns what member k of an ensemble makes of a step, whose operator's errors are so many times as large as expected.
 // Every other one forms convolutions as products of matrices; but a scale is that of pixels that are formed alike.
 func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64) (y *tensor.Tensor, err error) {
-	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Lean: g.leaning(p, k), Blocks: k%2 == 1 && times > 1, Member: uint64(b.Step)<<8 + uint64(k+1)}
+	worst := times > 1
+	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Tiled: worst, Whole: worst, Lean: g.leaning(p, k), Blocks: worst && k%2 == 1, Member: uint64(b.Step)<<8 + uint64(k+1)}
 	return g.e.Machine.Step(g.device(p, b.Step, l), b.X, b.Draws.Rewind())
 }
 
@@ -116,16 +121,28 @@ func (g *stepGate) reference(b *evidence.BatchStep, p emulate.Pattern) ([]float6
 	return y.Data, nil
 }
 
-// calibrate sets inner for a claim of float32 or float64.
-func (g *stepGate) calibrate(b *evidence.BatchStep) error {
-	if err := g.begin(b); err != nil {
-		return err
+// innerOf returns, for each channel of a step of a claim of float32 or float64, the variance that correct devices have over that of
+// the contract's; nil for others. The ratio is one of the operator, which the first step whose pixels differ shows. A step whose pixels are
+// alike has the errors of a few numbers, and has its own.
+func (g *stepGate) innerOf(b *evidence.BatchStep, of float64) (inner []float64, err error) {
+	switch {
+	case g.claim.Discrete():
+		return nil, nil
+	case of < wellKnown:
+		return g.calibrated(b)
+	case g.inner == nil:
+		g.inner, err = g.calibrated(b)
 	}
+	return g.inner, err
+}
+
+// calibrated is innerOf by what a step shows.
+func (g *stepGate) calibrated(b *evidence.BatchStep) ([]float64, error) {
+	defer func(d *emulate.Draws) { g.draws = d }(g.draws)
 	b = g.part(b, fullElements)
-	g.draws = b.Draws
 	c, err := g.claimed(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	truth, emu := c.truth, c.emu
 	hw := b.X.H() * b.X.W()
@@ -141,17 +158,17 @@ func (g *stepGate) calibrate(b *evidence.BatchStep) error {
 	for k := range members {
 		y, err := g.member(b, g.claim, k, 1, 1)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		add(theirs, y.Data)
 	}
-	g.inner = make([]float64, b.X.C())
-	for c := range g.inner {
+	inner := make([]float64, b.X.C())
+	for c := range inner {
 		if ours[c] > 0 {
-			g.inner[c] = theirs[c] / members / ours[c]
+			inner[c] = theirs[c] / members / ours[c]
 		}
 	}
-	return nil
+	return inner, nil
 }
 
 // full measures a step on a part of its realizations and adds an ensemble of some
@@ -169,7 +186,7 @@ func (g *stepGate) full(b *evidence.BatchStep, h *spreads, devices int) ([]*meas
 		return nil, err
 	}
 	for _, c := range all {
-		h.add(c)
+		h.class(m.of).add(c)
 	}
 	return all, nil
 }

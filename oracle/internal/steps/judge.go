@@ -139,8 +139,12 @@ func (h *spreads) scattered(k measure.SliceKind) bool {
 // judgeRun holds the means over all steps against what independent steps of correct devices
 // have: variances are those of a step over the number of steps, limits as in limit and
 // gainLimit, and a few roundings may fall otherwise in two of the steps. It returns the first step of
-// what is beyond.
+// what is beyond. Steps whose pixels are alike count where all are.
 func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
+	if vary := slices.DeleteFunc(slices.Clone(all), func(f *stepFigures) bool { return f.of < wellKnown }); len(vary) > 0 {
+		all = vary
+	}
+	h = h.at(1, all[0].of)
 	var q, g, steps, few float64
 	for _, f := range all {
 		few = max(few, h.at(f.alike, f.of).few(measure.InAll, f.count))

@@ -45,8 +45,24 @@ type spreads struct {
 	reach    int     // pixels by which a change in the first layer can spread
 	fine     bool    // errors are against exact arithmetic: no rounding of the claim's falls otherwise
 	strict   strict
+	like     *spreads        // the same of steps that are alike (see class), nil if there was none
 	own      []*measure.Cuts // of many members, of the step that is judged; nil where their slices are not looked at one by one
 }
+
+// class returns the spreads of steps whose planes have so many independent numbers. Where these are few, what a step shows varies
+// far more, and says nothing of those whose pixels differ: a start that a clamp makes constant is followed by states that vary.
+func (h *spreads) class(of float64) *spreads {
+	if of >= wellKnown {
+		return h
+	}
+	if h.like == nil {
+		h.like = &spreads{channels: h.channels, alike: 1, of: h.of, reach: h.reach, fine: h.fine}
+	}
+	return h.like
+}
+
+// empty reports whether no device was taken in.
+func (h *spreads) empty() bool { return h.squares[measure.InAll].n == 0 }
 
 // add takes in a member of the ensemble.
 func (h *spreads) add(c *measure.Cuts) {
@@ -114,9 +130,13 @@ func (h *spreads) limit(k measure.SliceKind, count float64) float64 {
 }
 
 // at returns the limits for a step from states of which so many pixels are alike, and whose
-// scale is taken from so many numbers of a plane.
+// scale is taken from so many numbers of a plane: those of its class, or of the other one if its own has no devices.
 func (h *spreads) at(alike, of float64) *spreads {
 	c := *h
+	if l := h.like; l != nil && !l.empty() && (of < wellKnown || h.empty()) {
+		c = *l
+		c.own, c.strict = h.own, h.strict
+	}
 	c.alike, c.of = alike, of
 	return &c
 }

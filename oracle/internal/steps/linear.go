@@ -31,7 +31,7 @@ func (g *stepGate) linear(all []*stepFigures, level float64) *verdictOn {
 	}
 	if g.h0.fine { // the ensemble's operator is worse than expected, and the device's about as good as it shows elsewhere
 		few = 0
-		if share := extremes * level / slack; share < 1 && !g.inTiles() {
+		if share := min(extremes*level, tiled) / truncated; !g.inTiles() {
 			most, v = most*share*share, v*share*share*share*share
 		}
 	}

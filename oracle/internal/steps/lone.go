@@ -90,7 +90,7 @@ func (g *stepGate) shares(m *measured) []float64 {
 	w, h := m.X.W(), m.X.H()
 	errors, squares := g.against(m, m.Got, m.truth), g.against(m, m.emu, m.truth)
 	for i, e := range squares {
-		squares[i] = float64(e*e) * g.inner[i/(w*h)%m.X.C()]
+		squares[i] = float64(e*e) * m.inner[i/(w*h)%m.X.C()]
 		if m.held(i) {
 			squares[i], errors[i] = math.NaN(), math.NaN()
 		}

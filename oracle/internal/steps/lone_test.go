@@ -32,9 +32,6 @@ func TestLone(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if one, err := b.gate.step(1); err != nil || !b.gate.claim.Discrete() && b.gate.calibrate(one) != nil {
-					t.Fatal("not calibrated", err)
-				}
 				s.Got = append([]float64(nil), y.Data...)
 				m, err := b.gate.measure(s)
 				if err != nil {
@@ -154,13 +151,6 @@ func TestDoubts(t *testing.T) {
 		}
 		b.run()
 		g := newStepGate(b.gate.e.Evidence, b.gate.e.Facts)
-		first, err := g.step(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := g.calibrate(first); err != nil {
-			t.Fatal(err)
-		}
 		all, bad, err := g.measureAll()
 		if err != nil {
 			t.Fatal(err)
@@ -199,9 +189,6 @@ func TestTwoLone(t *testing.T) {
 		s, err := b.gate.step(step)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if b.gate.calibrate(s) != nil {
-			t.Fatal("not calibrated")
 		}
 		s.Got = append([]float64(nil), y.Data...)
 		m, err := b.gate.measure(s)
@@ -358,9 +345,6 @@ func TestHeld(t *testing.T) {
 	g := newStepGate(b.gate.e.Evidence, b.gate.e.Facts)
 	s, err := g.step(1)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.calibrate(s); err != nil {
 		t.Fatal(err)
 	}
 	m, err := g.measure(s)
@@ -525,10 +509,6 @@ func TestRoundingsNormalized(t *testing.T) {
 	b := newStepBench(t, "float32", "", "group", ro)
 	b.start = func(x []float64) { x[8*24+9] = 100 }
 	b.run()
-	first, err := b.gate.step(1)
-	if err != nil || b.gate.calibrate(first) != nil {
-		t.Fatal(err)
-	}
 	m := b.measured(1)
 	at := 0
 	for i, z := range m.truth {
@@ -554,10 +534,6 @@ func TestAloneInTiles(t *testing.T) {
 	}
 	b.run()
 	g := b.gate
-	first, err := g.step(1)
-	if err != nil || g.calibrate(first) != nil {
-		t.Fatal(err)
-	}
 	m := b.measured(1)
 	errors := make([]float64, len(m.Got))
 	errors[0] = 1e9

@@ -24,9 +24,7 @@ type stepGate struct {
 	u     float64         // half an ulp of 1 in the accumulator
 	draws *emulate.Draws  // of the step at work, nil for none
 	memo  memo
-	// inner has, for each channel, the variance that correct devices have over
-	// that of the contract's: 1 where both round to a coarse format.
-	inner []float64
+	inner []float64 // of steps whose pixels differ, see innerOf
 	h0    *spreads
 	lean  bool // members of ensembles truncate as some matrix units do
 	// unnamed says that the device is right by its errors, whatever contract it keeps.
@@ -46,6 +44,7 @@ type measured struct {
 	ref   []float64      // what the device is held against: the emulation, or truth
 	o     *tensor.Tensor // the operator's output by the claim's own arithmetic
 	s     []float64      // expected standard deviation of Got - truth
+	inner []float64      // see innerOf
 	of    float64        // independent numbers of a plane that it is taken from
 	r     []float64      // (Got - ref)/s, NaN where one of them is not finite
 	alike float64        // see lookAlikes

@@ -113,7 +113,7 @@ func (g *stepGate) fits(m *measured, best, claimed candidate) (fits, near bool, 
 		return false, false, err
 	}
 	for _, c := range ensemble {
-		h.add(c)
+		h.class(m.of).add(c)
 	}
 	square := best.re * best.re
 	if square > h.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got))) {

@@ -77,7 +77,15 @@ func TestPolicyRoundings(t *testing.T) {
 			if inexact && step == 2 {
 				lambda *= 16
 			}
-			return s.correct(s.gate.claim, lambda)
+			d := s.correct(s.gate.claim, lambda)
+			d.Update = func(x, o *tensor.Tensor) *tensor.Tensor {
+				y := tensor.Like(o)
+				for k := range y.Data {
+					y.Data[k] = f32(x.Data[k] + f32(f32(dt)*o.Data[k]))
+				}
+				return y
+			}
+			return d
 		}
 		r := s.check()
 		if inexact != (len(r.Findings) > 0 && r.Findings[0].Step == 2 && r.Findings[0].Verdict != report.NoPower) {

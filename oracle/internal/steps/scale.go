@@ -23,7 +23,7 @@ import (
 // of the others.
 //
 // A float32 device adds up in float32, which the contract does not: there
-// inner is the ratio of a disturbed emulation's variance to the contract's. Where pixels are
+// inner is the ratio of a disturbed emulation's variance to the contract's (see innerOf). Where pixels are
 // alike, the first mean is one of a few numbers, and where the last roundings are nearly all of
 // it, the difference is one of chance: there steps that are rounded anew are taken in.
 func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
@@ -50,10 +50,14 @@ func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
 		}
 	}
 	m.s, m.of = make([]float64, len(truth.Data)), float64(hw)/m.alike*float64(1+rounds)
+	var err error
+	if m.inner, err = g.innerOf(m.BatchStep, m.of); err != nil {
+		return err
+	}
 	for p := range count {
 		inner := max((errors[p]-lasts[p]+more[p]*float64(rounds))/float64(1+rounds), more[p])
-		if g.inner != nil {
-			inner *= g.inner[p%truth.C()]
+		if m.inner != nil {
+			inner *= m.inner[p%truth.C()]
 		}
 		least := 0.01*errors[p] + float64(g.u*g.u)*sizes[p]/4
 		for k := p * hw; k < (p+1)*hw; k++ {

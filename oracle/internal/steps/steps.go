@@ -48,15 +48,6 @@ func newStepGate(ev *evidence.Evidence, f *facts.Facts) *stepGate {
 //   - what is left is reported, and the library names it (report, certify). A fault that it
 //     finds where no step is wrong may be one more pattern (instead).
 func (g *stepGate) steps() error {
-	if !g.claim.Discrete() {
-		b, err := g.step(1)
-		if err != nil {
-			return err
-		}
-		if err := g.calibrate(b); err != nil {
-			return err
-		}
-	}
 	all, bad, err := g.measureAll()
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func (g *stepGate) many(f *stepFigures) (limit float64, err error) {
 			return 0, err
 		}
 		for _, c := range all {
-			h.add(c)
+			h.class(m.of).add(c)
 		}
 		h := h.at(f.alike, f.of)
 		limit = max(limit, beyondMany*h.squares[measure.InAll].most, h.few(measure.InAll, f.count))

@@ -6,13 +6,14 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
 )
 
 // inTiles reports whether correct devices form sums in tiles: libraries do for float32 and
 // kernels of 3x3 on, where the stride is 1.
 func (g *stepGate) inTiles() bool {
 	return g.use.Mode.Precision == fp16.Float32 && slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool {
-		return n.Op == operator.OpConv && n.Weight.Shape[2] >= 3 && n.Weight.Shape[3] >= 3 && n.Geometry.Stride[0] <= 1 && n.Geometry.Stride[1] <= 1
+		return n.Op == operator.OpConv && emulate.InTiles(&n)
 	})
 }
 

@@ -368,6 +368,8 @@ var all = []Row{
 	{ID: "precision.weights-truncated-to:bfloat16", Name: "weights truncated to bfloat16", Verdict: precise, Rounding: true, Small: true, Probe: evidence.AmplitudeLadder, Advice: nearestEven},
 	{ID: "precision.convolution-inputs-truncated-to", Name: "convolution inputs truncated to %v", Verdict: precise, Rounding: true, Advice: nearestEven},
 	{ID: "precision.convolution-inputs-truncated-to-bits", Name: "convolution inputs truncated to %d bits", Verdict: precise, Rounding: true, Slow: true, Advice: nearestEven},
+	{ID: "precision.operands-of-bits", Name: "operands of %d bits", Verdict: precise, Rounding: true, Slow: true, Advice: narrowerType},
+	{ID: "precision.operands-of-bits:20", Name: "operands of 20 bits", Verdict: precise, Rounding: true, Small: true, Slow: true, Advice: narrowerType},
 	{ID: "precision.convolution-inputs-truncated-to-bits:20", Name: "convolution inputs truncated to 20 bits", Verdict: precise, Rounding: true, Small: true, Slow: true, Needs: "the layers recorded", Advice: nearestEven},
 	{ID: "precision.operands-in-fp8", Name: "operands in FP8 (%s)", Verdict: precise, Rounding: true, Advice: eightBits},
 	{ID: "precision.weights-of-8-bits-per-output-channel", Name: "weights of 8 bits per output channel", Verdict: precise},
