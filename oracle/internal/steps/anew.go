@@ -24,6 +24,8 @@ const (
 func (g *stepGate) rounds(b *evidence.BatchStep, alike float64, chance bool) int {
 	pixels := float64(b.X.H() * b.X.W())
 	switch {
+	case !g.claim.Discrete() && pixels < wellKnown*alike:
+		return members
 	case !g.claim.Half() || g.e.Op.MACs(b.X.H(), b.X.W())*int64(b.X.N()) > evidence.LargeForward:
 		return 0
 	case pixels < wellKnown*alike:
@@ -32,6 +34,14 @@ func (g *stepGate) rounds(b *evidence.BatchStep, alike float64, chance bool) int
 		return 1
 	}
 	return 0
+}
+
+// another returns the states that follow on one more device: of a fine claim, as its ensemble has it; of a half type, rounded anew.
+func (g *stepGate) another(b *evidence.BatchStep, device int) (*tensor.Tensor, error) {
+	if g.claim.Half() {
+		return g.anew(b, device)
+	}
+	return g.member(b, g.claim, device, 1, 1)
 }
 
 // anew returns the states that follow from exact arithmetic whose numbers are off wherever the

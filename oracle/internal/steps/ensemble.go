@@ -122,15 +122,13 @@ func (g *stepGate) reference(b *evidence.BatchStep, p emulate.Pattern) ([]float6
 }
 
 // innerOf returns, for each channel of a step of a claim of float32 or float64, the variance that correct devices have over that of
-// the contract's; nil for others. The ratio is one of the operator, which the first step whose pixels differ shows. A step whose pixels are
-// alike has the errors of a few numbers, and has its own.
-func (g *stepGate) innerOf(b *evidence.BatchStep, of float64) (inner []float64, err error) {
-	switch {
-	case g.claim.Discrete():
+// the contract's; nil for others. The ratio is one of the operator, which the first step whose pixels differ shows: one whose pixels are
+// alike has the errors of a few numbers, and such devices are asked of itself.
+func (g *stepGate) innerOf(b *evidence.BatchStep, alike bool) (inner []float64, err error) {
+	if g.claim.Discrete() || alike {
 		return nil, nil
-	case of < wellKnown:
-		return g.calibrated(b)
-	case g.inner == nil:
+	}
+	if g.inner == nil {
 		g.inner, err = g.calibrated(b)
 	}
 	return g.inner, err

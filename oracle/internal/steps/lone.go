@@ -84,7 +84,7 @@ type doubt struct {
 // farthest has at most by the claim's own arithmetic; nil if that says nothing: one device
 // shows what a tile has, and not what a number has.
 func (g *stepGate) shares(m *measured) []float64 {
-	if g.use != g.claim || g.claim.Discrete() || !g.inTiles() {
+	if g.use != g.claim || m.inner == nil || !g.inTiles() {
 		return nil
 	}
 	w, h := m.X.W(), m.X.H()

@@ -25,7 +25,7 @@ import (
 // A float32 device adds up in float32, which the contract does not: there
 // inner is the ratio of a disturbed emulation's variance to the contract's (see innerOf). Where pixels are
 // alike, the first mean is one of a few numbers, and where the last roundings are nearly all of
-// it, the difference is one of chance: there steps that are rounded anew are taken in.
+// it, the difference is one of chance: there more devices are taken in (see another).
 func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
 	hw, last := truth.H()*truth.W(), g.last()
 	errs := g.errorsOf(emu, truth)
@@ -39,7 +39,7 @@ func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
 	rounds := g.rounds(m.BatchStep, m.alike, chance)
 	more := make([]float64, len(count))
 	for device := range rounds {
-		y, err := g.anew(m.BatchStep, device)
+		y, err := g.another(m.BatchStep, device)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
 	}
 	m.s, m.of = make([]float64, len(truth.Data)), float64(hw)/m.alike*float64(1+rounds)
 	var err error
-	if m.inner, err = g.innerOf(m.BatchStep, m.of); err != nil {
+	if m.inner, err = g.innerOf(m.BatchStep, rounds > 0); err != nil {
 		return err
 	}
 	for p := range count {
