@@ -377,6 +377,9 @@ func judgedText(r *kernelReport) string {
 	} else if n > 0 {
 		b.WriteString(indented("this data would not show: " + strings.Join(r.Blind, ", ")))
 	}
+	if r.Untried > 0 {
+		b.WriteString(indented(fmt.Sprintf("a long graph: not tried as the one that alone is rounded: %s", plural(r.Untried, "step"))))
+	}
 	if r.Fits != nil && r.Verdict == judge.Pass {
 		b.WriteString(indented(fitting(&kernel.Report{Elements: r.Elements, Fits: r.Fits})))
 	}

@@ -202,6 +202,7 @@ func judgedPairs() []pair {
 	unjudged := say(func(r *kernelReport) { r.Verdict, r.Flips, r.Unjudged = judge.NoPower, 0, "why" })
 	claimed := say(func(r *kernelReport) { r.Claimed = true })
 	blind := say(func(r *kernelReport) { r.Blind = []string{"eps_ignored"} })
+	long := say(func(r *kernelReport) { r.Untried = 738 })
 	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"eps_ignored"}, mostBlind+2) })
 	ordered := say(func(r *kernelReport) {
 		r.Order = &kernel.Order{Name: "k ascending", Equal: 9, Of: 9, Alike: []string{"another"}, Next: "k in 2 parts", NextEqual: 3}
@@ -221,6 +222,7 @@ func judgedPairs() []pair {
 		{"every element is the nearest number to the exact value", empty, right},
 		{"mean square error 1 times that of simulated right kernels", right, off},
 		{"this data would not show: eps_ignored", blind, right},
+		{"a long graph: not tried as the one that alone is rounded: 738 steps", long, right},
 		{"eps_ignored and 2 more, which --json", many, blind},
 		{"order of the sums: k ascending gives all 9 that were looked at, and so do", ordered, unordered},
 		{"the next best, k in 2 parts,", ordered, unordered},

@@ -45,9 +45,12 @@ func (r rounding) RoundSlice(dst, src []float64) {
 
 // rounds returns what the steps of a contract round: its operands, and those steps.
 func (b *builder) rounds(values []int, f fp16.Format) rounded {
-	r := maps.Clone(b.round)
+	r, some := maps.Clone(b.round), map[int]bool{}
+	for _, p := range b.points {
+		some[p.value] = some[p.value] || p.some
+	}
 	for _, v := range values {
-		r[v] = rounding{Format: f, some: slices.ContainsFunc(b.points, func(p point) bool { return p.value == v && p.some })}
+		r[v] = rounding{Format: f, some: some[v]}
 	}
 	return r
 }

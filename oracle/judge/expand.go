@@ -212,12 +212,31 @@ func (b *builder) may(legal bool, value int) int {
 
 // names are those of the steps that right kernels may round.
 func (b *builder) names() (names []string) {
+	seen := map[string]bool{}
 	for _, p := range b.points {
-		if p.legal && !slices.Contains(names, p.name) {
+		if p.legal && !seen[p.name] {
 			names = append(names, p.name)
 		}
+		seen[p.name] = seen[p.name] || p.legal
 	}
 	return names
+}
+
+// mostAlone bounds the steps that are evaluated to ask of each step whether it alone is rounded. Of a
+// long graph, all of them would take the square of its length.
+const mostAlone = 1 << 18
+
+// some are as many of the steps as that allows, evenly spread over the graph.
+func some[T any](steps []T, nodes int) []T {
+	n := max(1, mostAlone/max(1, nodes))
+	if n >= len(steps) {
+		return steps
+	}
+	few := make([]T, n)
+	for i := range few {
+		few[i] = steps[i*len(steps)/n]
+	}
+	return few
 }
 
 func (b *builder) number(v float64) int {

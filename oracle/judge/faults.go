@@ -270,12 +270,16 @@ func (q *Question) roundings(t *trial, to fp16.Format) (all []built) {
 	if to == fp16.Float32 {
 		narrow = []fp16.Format{fp16.Float16, fp16.BFloat16}
 	}
-	seen := map[string]bool{}
+	seen, free := map[string]bool{}, []point(nil)
 	for _, p := range t.b.points {
-		if _, is := t.round[p.value]; is || seen[p.name] {
-			continue
+		none := p.legal && to.Half() && to == q.Narrow // that is what right kernels do
+		if _, is := t.round[p.value]; !is && !seen[p.name] && !none {
+			free, seen[p.name] = append(free, p), true
 		}
-		seen[p.name] = true
+	}
+	tried := some(free, len(narrow)*len(t.b.Nodes))
+	t.untried = len(free) - len(tried)
+	for _, p := range tried {
 		for _, f := range narrow {
 			if p.legal && f == q.Narrow {
 				continue

@@ -78,6 +78,8 @@ type Report struct {
 	// Unseen is set if the output does not fail and yet is not judged: zeros would pass though they are wrong, or
 	// it is not known what right kernels return of some elements.
 	Unseen bool `json:"-"`
+	// Untried is how many steps of a long graph were not tried as the one that alone is rounded.
+	Untried int `json:"steps_not_tried_alone,omitempty"`
 	// Order is the order of k in which a product was summed, of those that were tried; nil of other kernels.
 	Order *kernel.Order `json:"order,omitempty"`
 	// Close is what torch.testing.assert_close with its defaults finds: how many elements are off.

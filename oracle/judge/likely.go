@@ -134,7 +134,8 @@ const mostPlaces = 8
 // climb adds and takes away the roundings of a chain, or of an operation of many steps, one at a time, as long as
 // that explains an output plainly better; nil if nothing does.
 func (q *Question) climb(types []graph.Type, c Contract, off float64, explain func(Contract) (float64, error)) (*Contract, error) {
-	names := expand(q.Graph, types, c.Form, q.built).names()
+	b := expand(q.Graph, types, c.Form, q.built)
+	names := some(b.names(), len(b.Nodes))
 	if len(q.Graph.Nodes) < 2 && len(names) <= pairedNames || q.Narrow == fp16.Float32 {
 		return nil, nil
 	}

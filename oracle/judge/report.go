@@ -6,7 +6,7 @@ import "fmt"
 func (q *Question) report(t *trial) *Report {
 	r := &Report{
 		Store: q.Output.Format.String(), Elements: t.elements, Contract: t.Contract, Claimed: q.Claimed != nil, Violations: t.violations,
-		Flips: t.flips, Errors: t.errors(), Blind: t.blind, Close: t.close, Worst: t.worst,
+		Flips: t.flips, Errors: t.errors(), Blind: t.blind, Untried: t.untried, Close: t.close, Worst: t.worst,
 	}
 	if t.expected > 0 {
 		r.Power = t.power()

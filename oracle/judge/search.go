@@ -284,7 +284,7 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 		if inner := b.inner; !f.written && len(inner) > 1 && len(inner) < len(names) { // one operation after the other
 			all = append(all, Contract{f, inner})
 		}
-		for _, n := range names {
+		for _, n := range some(names, len(b.Nodes)) {
 			all = append(all, Contract{f, []string{n}})
 		}
 		if len(names) < 2 {

@@ -29,7 +29,9 @@ type trial struct {
 	along  *direction // the fault whose direction the errors have
 	cause  *cause
 	blind  []string
-	zero   float64 // how plainly zeros would be seen, over the limit
+	// untried are the steps of which it was not asked whether they alone are rounded
+	untried int
+	zero    float64 // how plainly zeros would be seen, over the limit
 }
 
 // passes reports whether the output is right under the contract.
@@ -37,21 +39,20 @@ func (t *trial) passes() bool { return t.violations == 0 && t.excess <= 1 && t.a
 
 // values returns the values of those names.
 func (b *builder) values(names []string) ([]int, error) {
+	all := map[string][]int{}
+	for _, p := range b.points {
+		all[p.name] = append(all[p.name], p.value)
+	}
 	var of []int
 	for _, n := range names {
-		found := false
-		for _, p := range b.points {
-			if p.name == n {
-				of, found = append(of, p.value), true
-			}
-		}
-		if !found {
+		if all[n] == nil {
 			var known []string
 			for _, p := range b.points {
 				known = append(known, p.name)
 			}
 			return nil, fmt.Errorf("round: %.60q: want a step of %v", n, known)
 		}
+		of = append(of, all[n]...)
 	}
 	return of, nil
 }
@@ -68,7 +69,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	f := q.Output.Format
 	kernels := 2
 	if faults || q.built.id != "" {
-		kernels = simulations(len(q.Output.Data))
+		kernels = simulations(len(q.Output.Data) * max(1, len(q.Graph.Nodes)/64))
 	}
 	if f == fp16.Float32 && !t.b.multiplies() {
 		kernels = max(kernels, leastCompared)
@@ -95,7 +96,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	return t, nil
 }
 
-// simulations is how many right kernels are simulated.
+// simulations is how many right kernels are simulated, of which a long graph takes more time.
 func simulations(elements int) int {
 	switch {
 	case elements <= 1<<12:
