@@ -217,6 +217,14 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	if err := disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return false, fmt.Errorf("%s: %w: want a folder to write to", filepath.Dir(path), fault.Cause(err))
 	}
+	release, err := disk.Claim(filepath.Join(p.Dir, base(i)) + ".claim")
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", p.Dir, err)
+	}
+	defer release()
+	if !r.Force && p.Done(i) { // by another process, just before
+		return true, nil
+	}
 	e, err := u.engine()
 	if err != nil {
 		return false, err

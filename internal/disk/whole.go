@@ -193,3 +193,33 @@ func through(name string, perm fs.FileMode, write func(File) error) error {
 	}
 	return firstOf(write(f), f.Close())
 }
+
+// Claim makes this process the one that holds a name until it releases it; the error is [ErrBusy]
+// while another one does. Meanwhile there is an empty file of that name, which a kill leaves and
+// the next claim takes. Where there are no locks nobody is kept off.
+func Claim(name string) (release func(), err error) {
+	for range 100 { // of others that release it
+		f, err := OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			if is, e := Lstat(name); e == nil && !is.Mode().IsRegular() {
+				return nil, err // a link leads elsewhere
+			}
+			f, err = OpenFile(name, os.O_RDWR, 0)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		held, _ := Lock(f)
+		if !held && Named(f) {
+			return func() { Remove(name); f.Close() }, nil
+		}
+		f.Close()
+		if held {
+			break
+		}
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: ErrBusy}
+}
