@@ -201,7 +201,7 @@ class _Converter:
         return [x, *of], {}
 
     def _along(self, x: Value, index: Value, axis: int) -> Any:
-        raise _Instead(self.emit("index_select", [x, index], {"dim": axis}))
+        raise _Instead(self.emit("index_select", [x, index], {"dim": axis, "from_end": True}))
 
     def emit(self, name: str, inputs: Sequence[Value], attributes: Mapping[str, Any], outputs: int = 1, part: Optional[str] = None,
              types: Optional[List[Tuple[List[int], torch.dtype]]] = None) -> Value:
