@@ -165,8 +165,16 @@ var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "Co
 // aroundDisk returns the first use in a file of a function that reaches files around
 // internal/disk, or "".
 func aroundDisk(path string, f *ast.File) (name string) {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/disk/") || strings.HasPrefix(filepath.ToSlash(path), "internal/hashed/") || strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
+	if strings.HasSuffix(path, "_test.go") {
 		return ""
+	}
+	for _, room := range []string{
+		"internal/disk/", "internal/hashed/", "oracle/internal/rig/", // for tests, but for the first
+		"internal/memory/", "cmd/refrun/memory_linux.go", // /proc, which is no file of the user's
+	} {
+		if strings.HasPrefix(filepath.ToSlash(path), room) {
+			return ""
+		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok && name == "" {

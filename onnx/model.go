@@ -87,7 +87,7 @@ func beside(path, name string) (string, error) {
 	}
 	var real [3]string // of the file, the folder and the model
 	for i, p := range []string{filepath.Join(filepath.Dir(path), name), filepath.Dir(path), path} {
-		if real[i], err = filepath.EvalSymlinks(p); err != nil {
+		if real[i], err = disk.Real(p); err != nil {
 			return "", fault.Cause(err)
 		}
 	}
