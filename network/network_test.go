@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 		{`"int64"`, `"complex64"`, `inputs[1].dtype: `},
 		{`"shape": [2, 4]`, `"shape": [2, -4]`, `inputs[0].shape: [2 -4]: want`},
 		{`"op": "chunk"`, `"op": "chunks"`, `nodes[2].op: parts: unknown operation "chunks": want a registered one, such as chunk`},
-		{`{"chunks": 2, "dim": 1}`, `{"chunk": 2}`, `nodes[2].op: parts: chunk: json: unknown field "chunk"`},
+		{`{"chunks": 2, "dim": 1}`, `{"chunk": 2}`, `nodes[2].op: parts: chunk: "chunk": no such attribute: want chunks, dim`},
 		{`"outputs": 2`, `"outputs": 3`, `net.json: parts: 3 outputs: want 2`},
 		{`"outputs": 2`, `"outputs": 60000`, `nodes[2].outputs: 60000: want fewer values`},
 		{`["first", "w"]`, `["later", "w"]`, `nodes[1].in: again: "later": neither an input nor an earlier node`},

@@ -165,7 +165,7 @@ func TestBoundRefuses(t *testing.T) {
 	for _, k := range []struct{ old, new, says string }{
 		{`"grid_size":8,`, ``, `f: operator.grid_size: missing: want the side of the images, on which the shapes of op "avg_pool2d" depend`},
 		{`"avg_pool2d"`, `"avgpool"`, `f: operator.nodes[1].op: unknown operation "avgpool": want a registered one, such as avg_pool`},
-		{`"kernel_size":2}`, `"kernel":2}`, `f: operator.nodes[1].op: avg_pool2d: json: unknown field "kernel"`},
+		{`"kernel_size":2}`, `"kernel":2}`, `f: operator.nodes[1].op: avg_pool2d: "kernel": no such attribute: want `},
 		{`"kernel_size":2}`, `"kernel_size":9}`, `f: operator.nodes[1].op: avg_pool2d: `},
 		{`[4,3,1,1]`, `[4,5,1,1]`, `f: operator.nodes[2].op: conv2d: `},
 		{`[4,3,1,1]`, `[4,0,1,1]`, `f: operator.nodes[2].params[0].shape: 0: want dimensions of 1 or more`},

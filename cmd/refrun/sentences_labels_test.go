@@ -196,5 +196,6 @@ var labels = []string{
 	"; these look like [N,H,W,C]", // TestServeRefuses
 	"output%d",
 	"fewer realizations",
+	"states of an engine batch: %d of %dx%dx%d numbers", // what a refusal begins with
 	"example: ",
 }

@@ -127,9 +127,9 @@ func places(op graph.Op, in []ball) (*tensor.Tensor, error) {
 	var take graph.Op
 	switch o := op.(type) {
 	case graph.IndexAdd:
-		take = graph.IndexSelect{Axis: o.Axis, FromEnd: o.FromEnd}
+		take = graph.IndexSelect(o)
 	case graph.ScatterAdd:
-		take = graph.Gather{Axis: o.Axis, FromEnd: o.FromEnd}
+		take = graph.Gather(o)
 	case graph.ScatterReduce:
 		take = graph.Gather{Axis: o.Axis, FromEnd: o.FromEnd}
 	case graph.ScatterND:

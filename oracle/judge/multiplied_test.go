@@ -23,8 +23,7 @@ func TestPowersMultipliedOut(t *testing.T) {
 			}
 			return y
 		}
-		var squared func(x float64, n int) float64
-		squared = func(x float64, n int) float64 { // from the lowest bit on
+		squared := func(x float64, n int) float64 { // from the lowest bit on
 			y, first := 1.0, true
 			for ; n > 0; n /= 2 {
 				switch {
