@@ -20,7 +20,7 @@ func LogSum(dst, src *tensor.Tensor, axes ...int) {
 		if f == fp16.Float64 || size-size != 0 {
 			return logOf(sum)
 		}
-		e := 1.0001 * u * float64(float64(len(line))*size)
+		e := float64(1.0001 * u * float64(float64(len(line))*size))
 		if e < sum {
 			y := elem.Log(sum)
 			off := float64(1.0001*(e/(sum-e))) + float64(1.2*u*math.Abs(y))
