@@ -68,7 +68,7 @@ func TestInstead(t *testing.T) {
 	bare := g.claim
 	bare.Points, bare.Wide = 0, emulate.WideAll
 	p := bare
-	p.Constants = emulate.AllConstants
+	p.Constants = emulate.OfPolicy // there is no noise
 	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 	b.run()
 	g.e.Report, g.use = &report.Report{FirstStep: -1}, bare
