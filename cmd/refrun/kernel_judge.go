@@ -333,6 +333,15 @@ func ordered(o *kernel.Order) string {
 	return s
 }
 
+// hidden are faults by the last part of their IDs: all of them are of kernels.
+func hidden(ids []string) string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, strings.TrimPrefix(id, "kernel."))
+	}
+	return strings.Join(names, ", ")
+}
+
 // mostBlind bounds the faults that are listed, so that a report fits a screen.
 const mostBlind = 8
 
@@ -373,9 +382,9 @@ func judgedText(r *kernelReport) string {
 		b.WriteString(indented(fmt.Sprintf("mean square error %.3g times that of simulated right kernels", r.Errors)))
 	}
 	if n := len(r.Blind); n > mostBlind {
-		b.WriteString(indented(fmt.Sprintf("this data would not show: %s and %d more, which --json has", strings.Join(r.Blind[:mostBlind], ", "), n-mostBlind)))
+		b.WriteString(indented(fmt.Sprintf("this data would not show: %s and %d more, which --json has", hidden(r.Blind[:mostBlind]), n-mostBlind)))
 	} else if n > 0 {
-		b.WriteString(indented("this data would not show: " + strings.Join(r.Blind, ", ")))
+		b.WriteString(indented("this data would not show: " + hidden(r.Blind)))
 	}
 	if r.Untried > 0 {
 		b.WriteString(indented(fmt.Sprintf("a long graph: not tried as the one that alone is rounded: %s", plural(r.Untried, "step"))))

@@ -201,9 +201,9 @@ func judgedPairs() []pair {
 	empty := say(func(r *kernelReport) { r.Verdict, r.Flips = judge.NoPower, 0 })
 	unjudged := say(func(r *kernelReport) { r.Verdict, r.Flips, r.Unjudged = judge.NoPower, 0, "why" })
 	claimed := say(func(r *kernelReport) { r.Claimed = true })
-	blind := say(func(r *kernelReport) { r.Blind = []string{"eps_ignored"} })
+	blind := say(func(r *kernelReport) { r.Blind = []string{"kernel.eps-ignored"} })
 	long := say(func(r *kernelReport) { r.Untried = 738 })
-	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"eps_ignored"}, mostBlind+2) })
+	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"kernel.eps-ignored"}, mostBlind+2) })
 	ordered := say(func(r *kernelReport) {
 		r.Order = &kernel.Order{Name: "k ascending", Equal: 9, Of: 9, Alike: []string{"another"}, Next: "k in 2 parts", NextEqual: 3}
 	})

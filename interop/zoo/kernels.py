@@ -305,7 +305,7 @@ GENERAL = ["times 1.002", "last row not written", "last column not written", "st
 # any that it is given is wrong.
 CALLED = {
     "tail not summed": ["last part of a sum", "last term of the sums is left out", "last keys"], "last term lost": ["last term of the sums is left out", "last part of a sum"],
-    "last term twice": ["counts twice"], "sum in bfloat16": ["sums are kept in bfloat16", "step sum is rounded to bfloat16", "mean_square is rounded to bfloat16", "row_sum is rounded"],
+    "last term twice": ["counts twice"], "sum in bfloat16": ["sums are kept in bfloat16", "sum is rounded to bfloat16", "mean_square is rounded to bfloat16", "row_sum is rounded"],
     "sums in float16": ["sums are kept in float16"], "TF32 operands": ["TF32"], "TF32 operands truncated": ["TF32"],
     "n-1": ["divided by n-1"], "mean in bfloat16": ["step mean is rounded to bfloat16", "mean is rounded"], "no eps": ["eps is not added"], "eps outside the root": ["eps is added to the root"],
     "deviation in bfloat16": ["few bits", "rstd is rounded to bfloat16", "statistics is rounded to bfloat16"], "mean not subtracted": ["mean is not subtracted"], "no weight": ["weight is not applied"],
@@ -322,7 +322,7 @@ CALLED = {
     "mean for sum": ["mean in place of a sum"], "sum for mean": ["sum in place of a mean"], "no maximum": ["maximum is not subtracted"], "n": ["divided by n"], "n-1 for n": ["divided by n-1"],
 }
 # What is the same kernel with some numbers, or differs by less than is rounded.
-ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root")}
+ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root"), ("the input", "root is forgotten")}
 
 
 def called(fault, name):

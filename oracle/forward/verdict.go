@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
@@ -157,7 +158,7 @@ func (f *findings) fail(p *piece, a answer) {
 	}
 	x.ID = "unnamed." + x.Gate
 	if a.Fault != "" {
-		x.ID, x.Advice = rowOf(a.FaultID), a.Advice
+		x.ID, x.Advice = a.FaultID, a.Advice
 	}
 	x.Text = a.Reason
 	if a.Advice != "" {
@@ -192,17 +193,11 @@ func element(layer string, w *judge.Worst) report.Element {
 	return e
 }
 
-// precise are the faults of arithmetic, and not of the function that is computed.
-var precise = []string{"operands_", "sums_", "rounded_", "store_truncated", "other_gelu", "quick_gelu", "eps_", "variance_n", "one_pass_variance", "root_of_few_bits", "input_rounded", "maximum_not_subtracted"}
-
-// kind says whether a failure is one of logic or of precision: by its name, or, without one, of logic if its
+// kind says whether a failure is one of logic or of precision: by its row, or, without one, of logic if its
 // errors lie in a place or are more than four times those of bfloat16, the coarsest arithmetic there is.
 func (f *findings) kind(p *piece, a answer) report.Verdict {
-	if a.Fault != "" {
-		if slices.ContainsFunc(precise, func(s string) bool { return strings.HasPrefix(a.FaultID, s) }) {
-			return report.FailPrecision
-		}
-		return report.FailLogic
+	if a.FaultID != "" {
+		return table.ByID(a.FaultID).Verdict
 	}
 	if a.Region != "" {
 		return report.FailLogic
@@ -220,14 +215,6 @@ func (f *findings) kind(p *piece, a answer) report.Verdict {
 		return report.FailLogic
 	}
 	return report.FailPrecision
-}
-
-// rowOf is the row of the table of faults that a fault of judge is: all steps that are rounded are one.
-func rowOf(id string) string {
-	if strings.HasPrefix(id, "rounded_") {
-		id = "rounded"
-	}
-	return "kernel." + id
 }
 
 func square(a, b []float64) (s float64) {

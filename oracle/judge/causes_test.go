@@ -76,7 +76,7 @@ func wrongKernels(r *rand.Rand, f fp16.Format) (all []wrongKernel) {
 	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return 7 * noise.Data[i] }, "")
 	add("tanh", "", product[:1], x.Shape, func(i int) float64 { return noise.Data[i] }, "")
 	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return math.NaN() }, allNaN)
-	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return 0 }, "zeros")
+	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return 0 }, allZero)
 	add("exp", "", product[:1], x.Shape, func(i int) float64 { return 2 }, oneNumber)
 	add("exp", "", product[:1], x.Shape, func(i int) float64 { return x.Data[i] }, inputReturned)
 	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return dot((i/cols+rows-1)%rows*cols + i%cols) }, resultsMoved)
@@ -85,7 +85,7 @@ func wrongKernels(r *rand.Rand, f fp16.Format) (all []wrongKernel) {
 	add("sum", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { return sumOf(row(i)) / float64(n) }, meanForSum)
 	add("mean", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { return sumOf(row(i)) }, sumForMean)
 	add("std", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { _, v := moments(row(i)); return v * float64(n) / float64(n-1) }, rootForgotten)
-	add("var", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { _, v := moments(row(i)); return v }, "variance_n")
+	add("var", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { _, v := moments(row(i)); return v }, "kernel.variance-n")
 	// norms: x is far enough from 0 that padding shows
 	far := drawn(r, f, rows, n)
 	for i, v := range far.Data {
@@ -100,8 +100,8 @@ func wrongKernels(r *rand.Rand, f fp16.Format) (all []wrongKernel) {
 	norm(func(m, v float64) (float64, float64) { return m, 1 / (v + 1e-5) }, rootForgotten)
 	norm(func(m, v float64) (float64, float64) { return m, 1 / math.Sqrt(v+1e-3) }, otherEps)
 	norm(func(m, v float64) (float64, float64) { return m, 1 / math.Sqrt(v+1e-4) }, otherEps)
-	norm(func(m, v float64) (float64, float64) { return m, 1 / math.Sqrt(v) }, "eps_ignored")
-	norm(func(m, v float64) (float64, float64) { return 0, 1 / math.Sqrt(v+1e-5) }, "mean_not_subtracted")
+	norm(func(m, v float64) (float64, float64) { return m, 1 / math.Sqrt(v) }, "kernel.eps-ignored")
+	norm(func(m, v float64) (float64, float64) { return 0, 1 / math.Sqrt(v+1e-5) }, "kernel.mean-not-subtracted")
 	count := float64((n + 31) / 32 * 32)
 	if share := float64(n) / count; share < 1 {
 		norm(func(m, v float64) (float64, float64) {
@@ -151,7 +151,7 @@ func wrongAttention(r *rand.Rand, f fp16.Format) (all []wrongKernel) {
 		all = append(all, wrongKernel{op, attributes, in, q.Shape, attention(seen), []string{want}})
 	}
 	add(`{"is_causal":true}`, in, func(i, j int) bool { return j <= i+s-l }, otherCorner)
-	add(`{"is_causal":true}`, in, func(i, j int) bool { return true }, "mask_missing")
+	add(`{"is_causal":true}`, in, func(i, j int) bool { return true }, "kernel.mask-missing")
 	add("", append(slices.Clone(in), mask), func(i, j int) bool { return j <= i && j >= i-window }, wideWindow)
 	image := drawn(r, f, 2, 3, 12, 14)
 	all = append(all, wrongKernel{"max_pool2d", `{"kernel_size":2}`, []*tensor.Tensor{image}, []int{2, 3, 6, 7}, func(at int) float64 {

@@ -378,18 +378,18 @@ func unaryMax0() graph.Op { return graph.Unary{Func: clip(0, math.Inf(1))} }
 
 func (b *builder) activation(op graph.Act, x int) int {
 	switch {
-	case op.Func == act.GELU && b.is("other_gelu"):
+	case op.Func == act.GELU && b.is("kernel.other-gelu"):
 		op = graph.Act{Func: act.GELUTanh}
-	case op.Func == act.GELUTanh && b.is("other_gelu"):
+	case op.Func == act.GELUTanh && b.is("kernel.other-gelu"):
 		op = graph.Act{Func: act.GELU}
-	case op.Func == act.GELU && b.is("relu_for_gelu"), op.Func == act.GELUTanh && b.is("relu_for_gelu"):
+	case op.Func == act.GELU && b.is("kernel.relu-for-gelu"), op.Func == act.GELUTanh && b.is("kernel.relu-for-gelu"):
 		op = graph.Act{Func: act.ReLU}
-	case (op.Func == act.GELU || op.Func == act.GELUTanh || op.Func == act.SiLU) && b.is("quick_gelu"):
+	case (op.Func == act.GELU || op.Func == act.GELUTanh || op.Func == act.SiLU) && b.is("kernel.quick-gelu"):
 		s := b.step("sigmoid", unary("sigmoid"), b.step("argument", mul, x, b.number(1.702)))
 		return b.step("output", mul, x, s)
-	case op.Func == act.SiLU && b.is("relu_for_silu"):
+	case op.Func == act.SiLU && b.is("kernel.relu-for-silu"):
 		op = graph.Act{Func: act.ReLU}
-	case op.Func == act.SiLU && b.is("sigmoid_for_silu"):
+	case op.Func == act.SiLU && b.is("kernel.sigmoid-for-silu"):
 		return b.step("output", unary("sigmoid"), x)
 	case op.Func == act.SiLU && b.form.Symmetric:
 		return b.step("output", symmetric{op}, x)

@@ -17,9 +17,9 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 		scale = *op.Scale
 	}
 	switch {
-	case b.is("scale_missing"):
+	case b.is("kernel.scale-missing"):
 		scale = 1
-	case b.is("scale_twice"):
+	case b.is("kernel.scale-twice"):
 		scale *= scale
 	}
 	key, value := in[1], in[2]
@@ -35,19 +35,19 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	if len(in) > 3 {
 		mask := b.otherMask(in[3], b.types[n.In[3]], s-all)
 		switch {
-		case b.is("mask_missing"):
+		case b.is("kernel.mask-missing"):
 		case b.types[n.In[3]].Format == fp16.Int64:
 			scores = b.step("masked", graph.Where{}, mask, scores, b.number(math.Inf(-1)))
 		default:
 			scores = b.may(true, b.step("masked", plus, scores, mask))
 		}
 	}
-	if op.Causal && !b.is("mask_missing") {
+	if op.Causal && !b.is("kernel.mask-missing") {
 		offset := from
-		if b.is("mask_off_by_one") {
+		if b.is("kernel.mask-off-by-one") {
 			offset++
 		}
-		if b.is("mask_strict") {
+		if b.is("kernel.mask-strict") {
 			offset--
 		}
 		if s != all && b.is(otherCorner) {
@@ -56,7 +56,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 		mask := b.Constant("", causal(l, s, offset))
 		scores = b.step("causal", graph.Where{}, mask, scores, b.number(math.Inf(-1)))
 	}
-	if s > 16 && b.is("last_keys_dropped") {
+	if s > 16 && b.is("kernel.last-keys-dropped") {
 		scores = b.step("dropped", graph.Where{}, b.Constant("", firstKeys(s, s-tail(s))), scores, b.number(math.Inf(-1)))
 	}
 	m := b.step("maximum", over("amax", -1), scores)
@@ -87,7 +87,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	if ends != r {
 		weight = b.step("rescale_of_keys", graph.RepeatInterleave{Repeats: block, Axis: whole(-1)}, weight)
 	}
-	if b.is("online_not_rescaled") {
+	if b.is("kernel.online-not-rescaled") {
 		weight = b.number(1)
 	}
 	t := b.step("sum", over("sum", -1), b.step("exp_rescaled", mul, e, weight))
@@ -133,7 +133,7 @@ func (b *builder) rotary(op rotary, shape []int, in []int) int {
 		return b.step(name, graph.Slice{Axes: graph.Ints{-1}, Start: graph.Ints{from * d / 2}, End: graph.Ints{(from + 1) * d / 2}}, x)
 	}
 	interleaved := op.interleaved
-	if b.is("other_pairs") {
+	if b.is("kernel.other-pairs") {
 		interleaved = !interleaved
 	}
 	var turned int
@@ -144,7 +144,7 @@ func (b *builder) rotary(op rotary, shape []int, in []int) int {
 		turned = b.step("rotated", graph.Reshape{Shape: shape}, b.step("turned", graph.Cat{Axis: -1}, b.step("minus", unary("neg"), c), a))
 	} else {
 		a, c := part("first", 0, in[0]), part("second", 1, in[0])
-		if b.is("other_sign") {
+		if b.is("kernel.other-sign") {
 			turned = b.step("rotated", graph.Cat{Axis: -1}, c, b.step("minus", unary("neg"), a))
 		} else {
 			turned = b.step("rotated", graph.Cat{Axis: -1}, b.step("minus", unary("neg"), c), a)

@@ -25,10 +25,10 @@ func channelwise(shape []int) []int {
 // for none.
 func (b *builder) parameters(in []int, spread func(k int) int) (weight, bias int) {
 	weight, bias = -1, -1
-	if len(in) > 1 && !b.is("weight_missing") {
+	if len(in) > 1 && !b.is("kernel.weight-missing") {
 		weight = spread(1)
 	}
-	if len(in) > 2 && !b.is("bias_missing") {
+	if len(in) > 2 && !b.is("kernel.bias-missing") {
 		bias = spread(2)
 	}
 	return weight, bias
@@ -79,7 +79,7 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 			v = b.step("variance_padded", plus, v, beyond)
 		}
 	}
-	if b.is("variance_n_minus_1") && n > 1 {
+	if b.is("kernel.variance-n-minus-1") && n > 1 {
 		v = b.step("unbiased", mul, v, b.number(float64(n)/float64(n-1)))
 	}
 	b.may(false, v)
@@ -88,7 +88,7 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 		b.together("statistics", mean, rstd)
 		b.together("variances", kept...)
 	}
-	if b.is("mean_not_subtracted") {
+	if b.is("kernel.mean-not-subtracted") {
 		d = x
 	}
 	return b.scaled(x, d, mean, rstd, weight, bias)
@@ -97,10 +97,10 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 // root is 1/sqrt(v + eps).
 func (b *builder) root(v int, eps float64) int {
 	switch {
-	case b.is("eps_ignored"):
+	case b.is("kernel.eps-ignored"):
 	case b.is(otherEps):
 		v = b.step("variance_eps", plus, v, b.number(b.figure(0)))
-	case b.is("eps_outside_root"):
+	case b.is("kernel.eps-outside-root"):
 		s := b.step("deviation", unary("sqrt"), v)
 		return b.step("rstd", unary("reciprocal"), b.step("deviation_eps", plus, s, b.number(eps)))
 	default:
@@ -149,7 +149,7 @@ func (b *builder) rms(op graph.RMSNorm, in []int, shape []int) int {
 	}
 	of, share := b.part(in[0], shape, axes[len(axes)-1])
 	x := in[0]
-	if b.is("mean_subtracted") {
+	if b.is("kernel.mean-subtracted") {
 		x = b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))
 		of = x
 	}
@@ -157,19 +157,19 @@ func (b *builder) rms(op graph.RMSNorm, in []int, shape []int) int {
 	v = b.times(v, share*float64(n)/b.padded(n).of)
 	rstd := b.offBy(b.root(v, eps), shape, axes)
 	weight := -1
-	if len(in) > 1 && !b.is("weight_missing") {
+	if len(in) > 1 && !b.is("kernel.weight-missing") {
 		weight = in[1]
 	}
-	if weight >= 0 && b.is("weight_plus_one") {
+	if weight >= 0 && b.is("kernel.weight-plus-one") {
 		weight = b.step("weight_1", plus, weight, b.number(1))
 	}
 	return b.scaled(x, x, -1, rstd, weight, -1)
 }
 
 func (b *builder) groups(in []int, shape []int, groups int, eps float64) int {
-	if b.is("groups_of_channels") && groups != shape[1] {
+	if b.is("kernel.groups-of-channels") && groups != shape[1] {
 		groups = shape[1]
-	} else if b.is("one_group") {
+	} else if b.is("kernel.one-group") {
 		groups = 1
 	}
 	x := b.step("grouped", graph.Reshape{Shape: []int{shape[0], groups, -1}}, in[0])

@@ -15,12 +15,12 @@ func (b *builder) operand(v int) int {
 	to, is := operands[b.form.Operands]
 	switch {
 	case is:
-	case b.is("operands_tf32"):
+	case b.is(operandsTF32):
 		to = operands["tf32"]
 		if len(b.built.figures) > 0 {
 			to = operands[[]string{"tf32", "tf32 ties away", "tf32 truncated"}[int(b.figure(0))]]
 		}
-	case b.is("operands_bfloat16"):
+	case b.is(operandsBF16):
 		to = operands["bfloat16"]
 	default:
 		return v
@@ -44,9 +44,9 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 		first = 1
 	}
 	in[first], in[first+1] = b.operand(in[first]), b.operand(in[first+1])
-	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		if b.form.Accumulate == "" && canNarrow(op) && b.is("sums_"+f.String()) {
-			op = narrowSums{op, f}
+	for f, id := range sumsIn {
+		if b.form.Accumulate == "" && canNarrow(op) && b.is(id) {
+			op = narrowSums{op, f, b.termsAtOnce()}
 		}
 	}
 	return b.step(name, op, in...)
@@ -60,7 +60,7 @@ func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
 	if !tiled(op, weight) {
 		tile = nil
 	}
-	if len(in) > 2 && b.is("bias_missing") {
+	if len(in) > 2 && b.is("kernel.bias-missing") {
 		in = in[:2]
 	}
 	apart := taps || tile != nil
@@ -134,16 +134,16 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 	if lost := b.lost(c[axis]); lost > 0 {
 		in[1] = b.keep(in[1], c, axis, c[axis]-lost)
 	}
-	if b.is("last_term_twice") && c[axis] > 1 {
+	if b.is("kernel.last-term-twice") && c[axis] > 1 {
 		in[1] = b.step("twice", sub, b.step("double", mul, in[1], b.number(2)), b.keep(in[1], c, axis, c[axis]-1))
 	}
-	if _, is := n.Op.(graph.MatMul); is && c[len(c)-1] == c[len(c)-2] && b.is("weight_transposed") {
+	if _, is := n.Op.(graph.MatMul); is && c[len(c)-1] == c[len(c)-2] && b.is("kernel.weight-transposed") {
 		in[1] = b.step("transposed", graph.Transpose{A: -2, B: -1}, in[1])
 	}
 	if _, is := n.Op.(graph.MatMul); is {
 		return b.product("output", n.Op, in...), true
 	}
-	if _, is := n.Op.(graph.Conv); is && c[2]*c[3] > 1 && b.is("weight_flipped") {
+	if _, is := n.Op.(graph.Conv); is && c[2]*c[3] > 1 && b.is("kernel.weight-flipped") {
 		in[1] = b.step("flipped", graph.Flip{Axes: []int{2, 3}}, in[1])
 	}
 	return b.biased(n.Op, n, in), true

@@ -8,7 +8,7 @@ import (
 
 func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {
 	axis := op.Axis
-	if b.is("wrong_dim") {
+	if b.is("kernel.wrong-dim") {
 		axis = otherAxis(shape, axis)
 	}
 	e, t, s := b.exponentials(x, axis, shape, op.Log)
@@ -43,9 +43,9 @@ func tail(n int) int {
 // lost is how many of n terms a fault leaves out at the end of a sum: fewer than all.
 func (b *builder) lost(n int) int {
 	switch {
-	case n > 16 && b.is("tail_not_summed"):
+	case n > 16 && b.is("kernel.tail-not-summed"):
 		return tail(n)
-	case n > 1 && b.is("last_term_dropped"):
+	case n > 1 && b.is("kernel.last-term-dropped"):
 		return 1
 	}
 	return 0
@@ -60,7 +60,7 @@ func (b *builder) part(x int, shape []int, axis int) (of int, share float64) {
 		axis += len(shape)
 	}
 	n, lost := shape[axis], b.lost(shape[axis])
-	if n > 1 && b.is("last_term_twice") {
+	if n > 1 && b.is("kernel.last-term-twice") {
 		return b.step("twice", graph.Cat{Axis: axis}, x, b.step("last", graph.Slice{Axes: graph.Ints{axis}, Start: graph.Ints{n - 1}, End: graph.Ints{n}}, x)), float64(n+1) / float64(n)
 	}
 	if lost == 0 {
@@ -75,7 +75,7 @@ func (b *builder) exponentials(x, axis int, shape []int, stored bool) (e, t, s i
 	m := b.step("maximum", over("amax", axis), x)
 	s = b.may(true, b.step("shifted", sub, x, m))
 	from := s
-	if b.is("maximum_not_subtracted") {
+	if b.is("kernel.maximum-not-subtracted") {
 		from = x
 	}
 	e = b.may(false, b.step("exp", unary("exp"), from))
@@ -94,7 +94,7 @@ func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
 	at := b.step("column", graph.Reshape{Shape: []int{shape[0], 1}}, b.step("target_or_0", graph.Unary{Func: clip(0, float64(shape[1]-1))}, in[1]))
 	loss := b.step("loss", sub, l, b.step("target_shifted", graph.Gather{Axis: 1}, s, at))
 	loss = b.losses(op, "", in[1], b.step("row_losses", graph.Reshape{Shape: []int{shape[0]}}, loss))
-	if op.Smoothing == 0 || b.is("smoothing_missing") {
+	if op.Smoothing == 0 || b.is("kernel.smoothing-missing") {
 		return b.step("output", same, loss)
 	}
 	defer func() { b.inner = b.names()[1:] }() // PyTorch stores all but what is shifted
@@ -109,7 +109,7 @@ func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
 // losses leaves rows out whose target is ignored, and adds them up or takes their mean.
 func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
 	counted := b.step(prefix+"counted", graph.Binary{Of: pointwise.NotEqual, Other: real(float64(op.Ignore))}, target)
-	if !b.is("ignore_index_missing") {
+	if !b.is("kernel.ignore-index-missing") {
 		rows = b.step(prefix+"losses", graph.Where{}, counted, rows, b.number(0))
 	}
 	if op.Reduction == "none" {
@@ -126,7 +126,7 @@ func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
 	if op.Reduction == "sum" {
 		return total
 	}
-	if b.is("ignored_targets_counted") {
+	if b.is("kernel.ignored-targets-counted") {
 		return b.step(prefix+"mean", graph.Reduction{Of: "mean", Axes: []int{0}}, rows)
 	}
 	return b.step(prefix+"mean", div, total, b.step(prefix+"count", all, counted))

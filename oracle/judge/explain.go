@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/oracle/internal/table"
 )
 
 // A fault is the cause of what is wrong if it explains the output: the same steps with the fault are judged as the
@@ -80,11 +81,11 @@ func (q *Question) suspects(types []graph.Type, t *trial) (all []suspect, err er
 // can have one, in each of them.
 func (q *Question) candidateFaults(types []graph.Type, t *trial) (all []built) {
 	for _, f := range Faults {
-		if strings.HasPrefix(f.ID, "operands_") && q.Narrow.Half() {
+		if narrowsOperands(f.ID) && q.Narrow.Half() {
 			continue
 		}
 		var figures [][]float64
-		if f.figures == nil || f.ID == operandsTF32 {
+		if f.figures == nil || f.plain {
 			figures = [][]float64{nil}
 		}
 		if f.figures != nil {
@@ -296,13 +297,14 @@ func (q *Question) cause(alike []suspect) *cause {
 
 // called is the title of a fault with its figures and its node, and what to do.
 func (q *Question) called(f built) (title, advice string) {
-	if step, is := strings.CutPrefix(f.id, roundedStep); is {
-		return "the step " + step + " is rounded to " + formatOf(f.figures[0]).String(), "keep " + step + " in float32"
+	if strings.HasPrefix(f.id, roundedStep) {
+		r := table.ByID(f.id)
+		return r.Name + " to " + formatOf(f.figures[0]).String(), r.Advice
 	}
 	fault := named(f.id)
 	title, advice = fault.Title, fault.Advice
 	if fault.words != nil {
-		title = fault.words(q, f.figures)
+		title = fault.words(q, f.id, f.figures)
 	}
 	if f.at != "" {
 		title += " in " + f.at

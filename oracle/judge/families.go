@@ -9,17 +9,58 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/tensor"
 )
 
 // What the families of faults leave open: the figures that are tried, or that an output says.
 
+// families are those of the faults that have one.
+var families = map[string]family{
+	onePassID:                 {figures: onePassFactors},
+	operandsTF32:              {figures: otherWays, words: operandWords, plain: true},
+	"kernel.sums-in:bfloat16": {figures: otherBlocks, words: blockWords, plain: true},
+	"kernel.sums-in:float16":  {figures: otherBlocks, words: blockWords, plain: true},
+	meanForSum:                {figures: none},
+	sumForMean:                {figures: none},
+	rootForgotten:             {figures: none},
+	otherCorner:               {figures: eitherCorner},
+	wideWindow:                {figures: windowEnds},
+	otherEps:                  {figures: usualEps, words: epsWords},
+	paddingCounted:            {figures: paddedCounts, words: paddedWords},
+	termMissing:               {figures: lostTerms, vague: true},
+	inputRounded:              {figures: narrowInputs, words: inputWords},
+	allZero:                   {figures: allZeros},
+	inputReturned:             {figures: sameInputs},
+	storeTruncated:            {figures: ofHalf},
+	fewBits:                   {figures: fewBitFactors, words: fewBitWords},
+	allNaN:                    {figures: onlyNaN, vague: true},
+	oneNumber:                 {figures: theNumber, vague: true},
+	timesConstant:             {figures: factorsOf, words: timesWords, vague: true},
+	partZeros:                 {figures: zerosAmong, vague: true},
+	resultsMoved:              {figures: movedFrom, words: movedWords, vague: true},
+}
+
+// none are the figures of a fault that leaves nothing open.
 func none(*Question, *trial) [][]float64 { return [][]float64{{}} }
 
 // otherWays are the ways in which devices round to TF32, beside to even: 1 is ties away, 2 cut off.
 func otherWays(q *Question, t *trial) [][]float64 { return [][]float64{{1}, {2}} }
 
-func operandWords(q *Question, figures []float64) string {
+// otherBlocks are how many terms a sum may take at once before it is rounded, beside one.
+func otherBlocks(q *Question, t *trial) [][]float64 {
+	return [][]float64{{2}, {4}, {8}, {16}, {32}, {64}}
+}
+
+func blockWords(q *Question, id string, figures []float64) string {
+	title := table.ByID(id).Name
+	if len(figures) > 0 {
+		title += fmt.Sprintf(", rounded after each %g terms", figures[0])
+	}
+	return title
+}
+
+func operandWords(q *Question, id string, figures []float64) string {
 	title := "the operands of products are rounded to TF32"
 	if len(figures) > 0 && figures[0] == 2 {
 		title = "the operands of products are cut off to TF32"
@@ -42,7 +83,9 @@ func usualEps(q *Question, t *trial) [][]float64 {
 	return all
 }
 
-func epsWords(q *Question, figures []float64) string { return fmt.Sprintf("eps is %.3g", figures[0]) }
+func epsWords(q *Question, id string, figures []float64) string {
+	return fmt.Sprintf("eps is %.3g", figures[0])
+}
 
 // paddedCounts are how many numbers a norm's group has with those up to a whole number of blocks, of each row or of all of
 // them, where all are counted, and where they are in the variance alone.
@@ -76,7 +119,7 @@ func paddedCounts(q *Question, t *trial) (all [][]float64) {
 	return all
 }
 
-func paddedWords(q *Question, figures []float64) string {
+func paddedWords(q *Question, id string, figures []float64) string {
 	if figures[1] == 1 {
 		return fmt.Sprintf("padding is counted in the variance, up to %g numbers", figures[0])
 	}
@@ -99,7 +142,7 @@ func narrowInputs(q *Question, t *trial) (all [][]float64) {
 	return all
 }
 
-func inputWords(q *Question, figures []float64) string {
+func inputWords(q *Question, id string, figures []float64) string {
 	name := q.Graph.Values[q.Graph.Inputs[int(figures[0])]].Name
 	return fmt.Sprintf("%s is rounded to %v", name, formatOf(figures[1]))
 }
@@ -207,7 +250,7 @@ func fraction(c, reach float64) (p, q float64) {
 	return 0, 0
 }
 
-func timesWords(q *Question, figures []float64) string {
+func timesWords(q *Question, id string, figures []float64) string {
 	c := figures[0]
 	switch p, d := fraction(c, 1e-12*math.Abs(c)); {
 	case c == -1:
@@ -262,7 +305,7 @@ func movedFrom(q *Question, t *trial) (all [][]float64) {
 	return all
 }
 
-func movedWords(q *Question, figures []float64) string {
+func movedWords(q *Question, id string, figures []float64) string {
 	axis, from := int(figures[0]), figures[1:]
 	n := len(from)
 	is := func(place func(i int) int) bool {

@@ -4,90 +4,43 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/internal/table"
 )
 
 // Fault is what is wrong with a kernel: its name, what it is, and what to do.
 type Fault struct {
-	ID     string
+	ID     string // of the table of faults that all of the oracle shares
 	Title  string
 	Advice string
 
-	// figures are what a family of faults leaves open, as an output says it: an eps, a factor. They are looked
-	// for where a kernel fails, and only to say why.
+	family
+}
+
+// family is what a fault has whose steps leave something open, such as an eps or a factor.
+type family struct {
+	// figures are what is open, as an output says it. They are looked for where a kernel fails, and only to say why.
 	figures func(q *Question, t *trial) [][]float64
 	// words are the title with figures.
-	words func(q *Question, figures []float64) string
+	words func(q *Question, id string, figures []float64) string
+	// plain says that it is a fault without figures too, with those that are usual.
+	plain bool
 	// vague says that the effect of many another fault may look like this one.
 	vague bool
 }
 
-// Faults are those that are built into the steps of operations that can have them, the simplest first.
-var Faults = []Fault{
-	{ID: "maximum_not_subtracted", Title: "the maximum is not subtracted before exp", Advice: "subtract each row's maximum: large inputs overflow without it"},
-	{ID: "last_term_dropped", Title: "the last term of the sums is left out", Advice: "check the end of the loop over the summed axis"},
-	{ID: "tail_not_summed", Title: "the last part of a sum is left out", Advice: "check the mask of the last, partial tile of the summed axis"},
-	{ID: "wrong_dim", Title: "the sum is along another axis", Advice: "check dim, and the strides of the input"},
-	{ID: "eps_ignored", Title: "eps is not added", Advice: "add eps to the variance before the root"},
-	{ID: "small_term_missing", Title: "a small number is not added", Advice: "add the small number: optimizers of graphs take 1e-8 for 0, and near 0 it is not"},
-	{ID: "eps_outside_root", Title: "eps is added to the root, not under it", Advice: "add eps to the variance before the root"},
-	{ID: onePassID, Title: "the variance is mean(x^2) - mean(x)^2", Advice: "subtract the mean before squaring, or use Welford's updates: far from 0 the difference cancels", figures: onePassFactors},
-	{ID: "variance_n_minus_1", Title: "the variance is divided by n-1", Advice: "divide by n: a norm's variance is the biased one"},
-	{ID: "variance_n", Title: "the variance is divided by n", Advice: "divide by n-1, or say correction=0"},
-	{ID: "mean_not_subtracted", Title: "the mean is not subtracted", Advice: "subtract the mean before the product with 1/deviation"},
-	{ID: "mean_subtracted", Title: "a mean is subtracted", Advice: "rms_norm has no mean: use the root of the mean square alone"},
-	{ID: "weight_missing", Title: "the weight is not applied", Advice: "multiply by the weight"},
-	{ID: "weight_plus_one", Title: "the weight is used as 1 + weight", Advice: "multiply by the weight itself (Gemma's convention adds 1)"},
-	{ID: "bias_missing", Title: "the bias is not added", Advice: "add the bias"},
-	{ID: "groups_of_channels", Title: "each channel is a group", Advice: "check num_groups"},
-	{ID: "one_group", Title: "all channels are one group", Advice: "check num_groups"},
-	{ID: "scale_missing", Title: "the scores are not scaled", Advice: "multiply the scores by scale, 1/sqrt(E) by default"},
-	{ID: "mask_missing", Title: "the mask is not applied", Advice: "apply the mask before the softmax"},
-	{ID: "mask_off_by_one", Title: "each query sees one key too many", Advice: "compare key <= query, with the offsets of the blocks"},
-	{ID: "mask_strict", Title: "each query sees one key too few", Advice: "compare key <= query, with the offsets of the blocks"},
-	{ID: "last_keys_dropped", Title: "the last keys are left out", Advice: "check the mask of the last, partial block of keys"},
-	{ID: "online_not_rescaled", Title: "sums are not rescaled when the maximum grows", Advice: "multiply the sums so far by exp(old maximum - new maximum)"},
-	{ID: "ignored_targets_counted", Title: "the mean counts ignored targets too", Advice: "divide by the number of targets that are not ignore_index"},
-	{ID: "smoothing_missing", Title: "labels are not smoothed", Advice: "add label_smoothing times the mean of -log_softmax"},
-	{ID: "ignore_index_missing", Title: "ignored targets have a loss", Advice: "write 0 where the target is ignore_index"},
-	{ID: "other_gelu", Title: "the other form of GELU", Advice: "check approximate: none is erf, tanh is the approximation"},
-	{ID: "quick_gelu", Title: "x sigmoid(1.702 x)", Advice: "compute the function itself, not the quick form of GELU"},
-	{ID: "relu_for_gelu", Title: "ReLU in place of GELU", Advice: "compute GELU"},
-	{ID: "scale_twice", Title: "the scores are scaled twice", Advice: "scale them once"},
-	{ID: "last_term_twice", Title: "the last term of the sums counts twice", Advice: "check the end of the loop over the summed axis"},
-	{ID: "relu_for_silu", Title: "ReLU in place of SiLU", Advice: "multiply by sigmoid(x)"},
-	{ID: "sigmoid_for_silu", Title: "sigmoid(x) in place of x sigmoid(x)", Advice: "multiply by x"},
-	{ID: "other_pairs", Title: "other numbers are paired", Advice: "check interleaved: pairs are i and i + D/2, or neighbours"},
-	{ID: "other_sign", Title: "the rotation is the other way", Advice: "rotated x is (-second half, first half)"},
-	{ID: "weight_transposed", Title: "the second operand is transposed", Advice: "check the strides of the second operand"},
-	{ID: operandsTF32, Title: "the operands of products are rounded to TF32", Advice: "turn TF32 off, or claim it", figures: otherWays, words: operandWords},
-	{ID: "operands_bfloat16", Title: "the operands of products are rounded to bfloat16", Advice: "keep the operands in float32"},
-	{ID: "sums_bfloat16", Title: "sums are kept in bfloat16", Advice: "accumulate in float32, or say that it accumulates in bfloat16"},
-	{ID: "sums_float16", Title: "sums are kept in float16", Advice: "accumulate in float32, or say that it accumulates in float16"},
-	{ID: "weight_flipped", Title: "the kernel is turned round", Advice: "convolutions of networks are correlations: do not flip the kernel"},
-
-	{ID: meanForSum, Title: "a mean in place of a sum", Advice: "do not divide by the number of terms", figures: none},
-	{ID: sumForMean, Title: "a sum in place of a mean", Advice: "divide by the number of terms", figures: none},
-	{ID: rootForgotten, Title: "the root is forgotten", Advice: "take the square root", figures: none},
-	{ID: otherCorner, Title: "the mask is aligned to the other corner", Advice: "with is_causal query i sees keys up to i, of however many: not up to i + S - L", figures: eitherCorner},
-	{ID: wideWindow, Title: "the window is one too wide", Advice: "check the ends of the window", figures: windowEnds},
-	{ID: otherEps, Title: "eps is another number", Advice: "check eps: frameworks have other defaults", figures: usualEps, words: epsWords},
-	{ID: paddingCounted, Title: "padding is counted in the statistics", Advice: "divide by the number of elements, and leave lanes beyond the end out of the variance too", figures: paddedCounts, words: paddedWords},
-	{ID: termMissing, Title: "a term is not added", Advice: "add it", figures: lostTerms, vague: true},
-	{ID: inputRounded, Title: "an input is rounded", Advice: "keep the inputs in float32", figures: narrowInputs, words: inputWords},
-	{ID: "zeros", Title: "the output is zeros", Advice: "check that the kernel writes its output", figures: allZeros},
-	{ID: inputReturned, Title: "the output is the input", Advice: "check that the kernel runs, and where it writes", figures: sameInputs},
-	{ID: storeTruncated, Title: "the output is cut off, not rounded", Advice: "round to nearest even when storing", figures: ofHalf},
-	{ID: fewBits, Title: "1/deviation has few bits", Advice: "refine an approximate reciprocal root by a step of Newton's", figures: fewBitFactors, words: fewBitWords},
-	{ID: allNaN, Title: "the output is NaN everywhere", Advice: "look for 0/0, Inf - Inf, and memory that is read before it is written", figures: onlyNaN, vague: true},
-	{ID: oneNumber, Title: "the output is one number everywhere", Advice: "check that the kernel reads its input", figures: theNumber, vague: true},
-	{ID: timesConstant, Title: "the output is times a constant", Advice: "look for a scale that is applied twice or not at all", figures: factorsOf, words: timesWords, vague: true},
-	{ID: partZeros, Title: "part of the output is zeros", Advice: "check the grid, and the mask of the last, partial tile", figures: zerosAmong, vague: true},
-	{ID: resultsMoved, Title: "results are in other places", Advice: "check the indices and the strides of what is stored", figures: movedFrom, words: movedWords, vague: true},
-}
+// Faults are those that are built into the steps of operations that can have them, the simplest first: the rows of
+// the table.
+var Faults = func() (all []Fault) {
+	for _, r := range table.Kernels() {
+		if r.ID != table.StepRounded {
+			all = append(all, Fault{r.ID, r.Name, r.Advice, families[r.ID]})
+		}
+	}
+	return all
+}()
 
 // named returns a fault by its ID, and nil for a step that is rounded.
 func named(id string) *Fault {
@@ -110,7 +63,7 @@ func (f built) whole() bool {
 	case onePassID, fewBits, partZeros, resultsMoved, inputReturned:
 		return true
 	}
-	return strings.HasPrefix(f.id, "sums_") // of which there is a limit
+	return f.id == sumsIn[fp16.Float16] || f.id == sumsIn[fp16.BFloat16] // of which there is a limit
 }
 
 // with is a question about the graph with a fault.
@@ -141,7 +94,7 @@ var outputs = []struct {
 	id   string
 	make func(q *Question, t *trial) []float64
 }{
-	{"zeros", func(q *Question, t *trial) []float64 { return make([]float64, len(t.y)) }},
+	{allZero, func(q *Question, t *trial) []float64 { return make([]float64, len(t.y)) }},
 	{inputReturned, func(q *Question, t *trial) []float64 {
 		if len(q.Inputs) == 0 || !slices.Equal(q.Inputs[0].Shape, q.Output.Shape) {
 			return nil
@@ -176,7 +129,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			a, p := q.amount(t, w, faulty, k)
 			limit = max(limit, 1.5*math.Abs(a*p)+3)
 		}
-		if id == "zeros" {
+		if id == allZero {
 			t.zero = power / limit
 		}
 		if power < limit {
@@ -188,7 +141,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		}
 	}
 	for _, f := range Faults {
-		if strings.HasPrefix(f.ID, "operands_") && q.Narrow != fp16.Float32 { // half operands are that already
+		if narrowsOperands(f.ID) && q.Narrow != fp16.Float32 {
 			continue
 		}
 		if f.ID == onePassID {
@@ -197,7 +150,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			}
 			continue
 		}
-		if f.figures != nil && f.ID != operandsTF32 {
+		if f.figures != nil && !f.plain {
 			continue
 		}
 		faulty, err := q.effect(types, t.Contract, built{id: f.ID})

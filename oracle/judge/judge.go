@@ -70,7 +70,7 @@ type Report struct {
 	Region string `json:"region,omitempty"`
 	// Fault is the name of the fault that explains the errors, and Advice what to do.
 	Fault string `json:"fault,omitempty"`
-	// FaultID is the row of [Faults] that it is; of a step that is rounded rounded_ and its name.
+	// FaultID is its row of the table of faults, one of [Faults] or kernel.step-rounded: and the step's name.
 	FaultID string `json:"fault_id,omitempty"`
 	Advice  string `json:"advice,omitempty"`
 	// Blind are faults that these inputs would not show.
@@ -135,9 +135,6 @@ func Check(q Question) (*Report, error) {
 	first, rest := q.pieces(types)
 	t, err := first.search()
 	if err != nil {
-		return nil, err
-	}
-	if err := first.narrowed(t); err != nil {
 		return nil, err
 	}
 	if t, err = t.with(rest); err != nil {

@@ -15,7 +15,7 @@ import (
 // variance)/variance, of either sign. An approximate reciprocal root has only so many bits. Neither is one direction,
 // but one of each group: the factors are estimated, and what they leave is judged as any fault is.
 
-const onePassID = "one_pass_variance"
+const onePassID = "kernel.one-pass-variance"
 
 // offBy is a step of one number of each group times the factor of that group.
 func (b *builder) offBy(rstd int, shape, axes []int) int {
@@ -203,7 +203,7 @@ func fewBitFactors(q *Question, t *trial) [][]float64 {
 	return [][]float64{figures}
 }
 
-func fewBitWords(q *Question, figures []float64) string {
+func fewBitWords(q *Question, id string, figures []float64) string {
 	most := 0.0
 	for _, f := range figures {
 		most = max(most, math.Abs(f-1))

@@ -26,7 +26,7 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 	shape := b.types[n.In[0]].Shape
 	switch op := n.Op.(type) {
 	case graph.Binary:
-		if x := b.besideSmall(op, in); x >= 0 && b.is("small_term_missing") {
+		if x := b.besideSmall(op, in); x >= 0 && b.is("kernel.small-term-missing") {
 			return []int{b.step("output", same, in[x])}, true
 		}
 		if n := factors(op, in, b.Values); n != 0 && b.form.Powers != "" {
@@ -110,9 +110,9 @@ func (b *builder) variance(op graph.Var, shape []int, x int) int {
 		correction = *op.Correction
 	}
 	switch {
-	case correction == 1 && b.is("variance_n"):
+	case correction == 1 && b.is("kernel.variance-n"):
 		correction = 0
-	case correction == 0 && b.is("variance_n_minus_1"):
+	case correction == 0 && b.is("kernel.variance-n-minus-1"):
 		correction = 1
 	}
 	centered := b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))

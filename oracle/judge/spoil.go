@@ -7,32 +7,41 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
 // Faults of any kernel, and of steps that several operations have.
 const (
-	meanForSum     = "mean_for_sum"
-	sumForMean     = "sum_for_mean"
-	rootForgotten  = "root_forgotten"
-	otherCorner    = "mask_other_corner"
-	wideWindow     = "window_one_too_wide"
-	otherEps       = "eps_other"
-	paddingCounted = "padding_counted"
-	termMissing    = "term_missing"
-	inputRounded   = "input_rounded"
-	inputReturned  = "input_returned"
-	storeTruncated = "store_truncated"
-	operandsTF32   = "operands_tf32"
-	fewBits        = "root_of_few_bits"
-	allNaN         = "all_nan"
-	oneNumber      = "one_number"
-	timesConstant  = "times"
-	partZeros      = "part_zeros"
-	resultsMoved   = "results_moved"
-	roundedStep    = "rounded_"
+	meanForSum     = "kernel.mean-for-sum"
+	sumForMean     = "kernel.sum-for-mean"
+	rootForgotten  = "kernel.root-forgotten"
+	otherCorner    = "kernel.mask-other-corner"
+	wideWindow     = "kernel.window-one-too-wide"
+	otherEps       = "kernel.eps-other"
+	paddingCounted = "kernel.padding-counted"
+	termMissing    = "kernel.term-missing"
+	inputRounded   = "kernel.input-rounded"
+	inputReturned  = "kernel.input-returned"
+	storeTruncated = "kernel.store-truncated"
+	operandsTF32   = "kernel.operands-in:tf32"
+	operandsBF16   = "kernel.operands-in:bfloat16"
+	fewBits        = "kernel.root-of-few-bits"
+	allNaN         = "kernel.all-nan"
+	oneNumber      = "kernel.one-number"
+	timesConstant  = "kernel.times"
+	partZeros      = "kernel.part-zeros"
+	resultsMoved   = "kernel.results-moved"
+	roundedStep    = table.StepRounded + ":" // and the name of the step
+	allZero        = "kernel.zeros"
 )
+
+// sumsIn are the faults that sums are kept in a format.
+var sumsIn = map[fp16.Format]string{fp16.BFloat16: "kernel.sums-in:bfloat16", fp16.Float16: "kernel.sums-in:float16"}
+
+// narrowsOperands reports whether a fault is that operands are rounded: half operands are that already.
+func narrowsOperands(id string) bool { return id == operandsTF32 || id == operandsBF16 }
 
 // figure is a figure of the fault that is built in.
 func (b *builder) figure(k int) float64 { return b.built.figures[k] }
@@ -71,7 +80,7 @@ func (b *builder) spoiled(v int, shape []int) int {
 	}
 	b.node = ""
 	switch {
-	case b.is("zeros"):
+	case b.is(allZero):
 		return everywhere(0)
 	case b.is(allNaN):
 		return everywhere(math.NaN())
@@ -98,7 +107,7 @@ func (b *builder) times(v int, by float64) int {
 	if by == 1 {
 		return v
 	}
-	return b.step("times", graph.Binary{Of: pointwise.Mul, Other: &by}, v)
+	return b.step("kernel.times", graph.Binary{Of: pointwise.Mul, Other: &by}, v)
 }
 
 // squareRoot is a root, if it is not forgotten.

@@ -90,7 +90,7 @@ class Kernel(unittest.TestCase):
         y = d / np.sqrt(d.var(-1, ddof=1, keepdims=True) + 1e-5) * w + b
         r = refrun.check_kernel("layer_norm", {"input": x, "weight": w, "bias": b}, y, normalized_shape=[96], eps=1e-5)
         self.assertEqual((r.verdict, r.fault), ("FAIL", "the variance is divided by n-1"))
-        self.assertEqual((r.diagnosis, r.fault_id), (r.fault, "variance_n_minus_1"))
+        self.assertEqual((r.diagnosis, r.fault_id), (r.fault, "kernel.variance-n-minus-1"))
 
     def test_found(self):
         """A step that is rounded to the inputs' format is found, and may be claimed."""

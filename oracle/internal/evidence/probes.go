@@ -20,19 +20,6 @@ type Probe struct {
 	What  string  `json:"what"`
 }
 
-// The kinds of probes.
-const (
-	IntegerFill     = "integer-fill"
-	AccumulatorSum  = "accumulator"
-	Impulse         = "impulse"
-	VarianceLadder  = "variance-ladder"
-	MeanLadder      = "mean-ladder"
-	AmplitudeLadder = "amplitude-ladder"
-	SubnormalLadder = "subnormal-ladder"
-	ConstantChannel = "constant-channel"
-	Nonfinite       = "nonfinite"
-)
-
 // ProbesFile tells a check that a folder holds probes, and which. It lies
 // beside the case: a device that answers may write its own case.json.
 const ProbesFile = "probes.json"

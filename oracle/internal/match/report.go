@@ -60,10 +60,17 @@ func (f *filter) report() {
 
 func (f *filter) find(rows []report.FilterRow) {
 	best := &f.tried[0]
-	names, advice := []string{rows[0].Name}, best.H.Advice
+	alike := []*Tried{best}
 	for i := range f.tried[1:] {
-		t := &f.tried[i+1]
-		if name := f.name(t); t.fits && t.v == best.v && len(names) < 2 && !slices.Contains(names, name) && math.Abs(measure.Cosine(t.q, best.q)) > sameAngle {
+		if t := &f.tried[i+1]; t.fits && t.v == best.v && math.Abs(measure.Cosine(t.q, best.q)) > sameAngle {
+			alike = append(alike, t)
+		}
+	}
+	named := kinds(alike)
+	var names []string
+	advice := named[0].H.Advice
+	for _, t := range named {
+		if name := f.name(t); len(names) < 2 && !slices.Contains(names, name) {
 			names = append(names, name)
 			if t.H.Advice != advice {
 				advice = ""
@@ -73,9 +80,9 @@ func (f *filter) find(rows []report.FilterRow) {
 	m := best.Match
 	step := cmp.Or(best.since, f.s.Step)
 	if f.e.Pool.searched {
-		named := *best
-		named.v, named.q = nil, nil
-		f.e.Pool.Named = &named
+		kept := *best
+		kept.v, kept.q = nil, nil
+		f.e.Pool.Named = &kept
 	}
 	text := fmt.Sprintf("%s explains %.3g of the residual of step %d: amplitude %.4g, t = %.3g; what is left is what a correct device leaves",
 		rows[0].Name, m.Gain, f.s.Step, m.C, m.T)
@@ -83,7 +90,14 @@ func (f *filter) find(rows []report.FilterRow) {
 		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
 	}
 	f.e.Find(report.Finding{Verdict: best.H.Verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
-		ID: best.H.ID, Advice: advice, Diagnosis: strings.Join(names, Either), Excess: diff.Number(math.Abs(m.T) / measure.LeastT), Text: text})
+		ID: named[0].H.ID, Advice: advice, Diagnosis: strings.Join(names, Either), Excess: diff.Number(math.Abs(m.T) / measure.LeastT), Text: text})
+}
+
+// kinds leaves out those that are one way of another among them.
+func kinds(alike []*Tried) []*Tried {
+	return slices.DeleteFunc(slices.Clone(alike), func(t *Tried) bool {
+		return t.H.WayOf != "" && slices.ContainsFunc(alike, func(o *Tried) bool { return o.H.ID == t.H.WayOf })
+	})
 }
 
 // name returns the name of a hypothesis with its amplitude.

@@ -47,3 +47,21 @@ func TestUnitsOfTF32(t *testing.T) {
 		}
 	}
 }
+
+// TestWaysOfOneFault: where a fault and a way of it both explain a step, the fault is named, once.
+func TestWaysOfOneFault(t *testing.T) {
+	tried := map[string]*Tried{}
+	for _, h := range fault.Library() {
+		tried[h.ID] = &Tried{H: h}
+	}
+	even, away, cut := tried["precision.operands-in-tf32"], tried["precision.operands-in-tf32-ties-away-from-zero"], tried["precision.operands-truncated-to-tf32"]
+	other := tried["precision.two-tf32-products-for-one-of-float32"]
+	for _, c := range []struct{ alike, want []*Tried }{
+		{[]*Tried{even, away}, []*Tried{even}}, {[]*Tried{away, even, cut}, []*Tried{even}},
+		{[]*Tried{away}, []*Tried{away}}, {[]*Tried{away, other, even}, []*Tried{other, even}},
+	} {
+		if got := kinds(c.alike); !slices.Equal(got, c.want) {
+			t.Errorf("%v of %v: want %v", got, c.alike, c.want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -21,7 +22,7 @@ func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	if err != nil || all == nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(all, func(p evidence.Probe) bool { return p.Name == evidence.Nonfinite }) {
+	if slices.ContainsFunc(all, func(p evidence.Probe) bool { return p.Name == table.Nonfinite }) {
 		e.Poisoned(all)
 	}
 	seen := map[string]bool{}
@@ -51,7 +52,7 @@ type Gate struct{ *facts.Gate }
 // states are NaN on purpose.
 func IsNonfinite(e *evidence.Evidence) bool {
 	all, err := evidence.ReadProbes(e.Case)
-	return err == nil && len(all) > 0 && all[0].Name == evidence.Nonfinite
+	return err == nil && len(all) > 0 && all[0].Name == table.Nonfinite
 }
 
 // Poisoned: a sample with a NaN or an infinity becomes NaN throughout, and the

@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 )
 
 // The rungs of the ladders, as standard deviations of the first convolution's
@@ -69,9 +70,9 @@ func (p *prober) ladders() (*probeCase, error) {
 		name, what string
 		rungs      []float64
 	}{
-		{evidence.VarianceLadder, "white noise; the first convolution's output has a deviation of %g", varianceRungs},
-		{evidence.AmplitudeLadder, "white noise, large; the first convolution's output has a deviation of %g", amplitudeRungs},
-		{evidence.SubnormalLadder, "white noise, small; the first convolution's output has a deviation of %g, subnormal in float16", subnormalRungs},
+		{table.VarianceLadder, "white noise; the first convolution's output has a deviation of %g", varianceRungs},
+		{table.AmplitudeLadder, "white noise, large; the first convolution's output has a deviation of %g", amplitudeRungs},
+		{table.SubnormalLadder, "white noise, small; the first convolution's output has a deviation of %g, subnormal in float16", subnormalRungs},
 	} {
 		for _, std := range ladder.rungs {
 			if err := rung(ladder.name, ladder.what, std); err != nil {
@@ -89,22 +90,22 @@ func (p *prober) ladders() (*probeCase, error) {
 			return nil, err
 		}
 		if x != nil {
-			f.add(evidence.Probe{Name: evidence.MeanLadder, Value: reached, What: fmt.Sprintf("white noise about a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
+			f.add(evidence.Probe{Name: table.MeanLadder, Value: reached, What: fmt.Sprintf("white noise about a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
 		}
 		if reached < kappa {
 			break
 		}
 	}
-	f.add(evidence.Probe{Name: evidence.Impulse, What: "one pixel of each channel, inside"}, p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
-	f.add(evidence.Probe{Name: evidence.Impulse, What: "one pixel of each channel, in the corners"}, p.impulses(4/g, func(c int) (h, w int) {
+	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, inside"}, p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
+	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, in the corners"}, p.impulses(4/g, func(c int) (h, w int) {
 		return c % 2 * (p.shape.H - 1), (c/2 + c) % 2 * (p.shape.W - 1)
 	}))
-	f.add(evidence.Probe{Name: evidence.ConstantChannel, What: "zeros throughout"}, make([]float64, p.elements()))
+	f.add(evidence.Probe{Name: table.ConstantChannel, What: "zeros throughout"}, make([]float64, p.elements()))
 	one := make([]float64, p.elements())
 	for k := range one {
 		one[k] = float64(k/(p.shape.H*p.shape.W)+1) / 2
 	}
-	f.add(evidence.Probe{Name: evidence.ConstantChannel, Value: 1, What: "each channel constant"}, one)
+	f.add(evidence.Probe{Name: table.ConstantChannel, Value: 1, What: "each channel constant"}, one)
 	return f, nil
 }
 
@@ -201,7 +202,7 @@ func (p *prober) nonfinite() (*probeCase, error) {
 			x[h*p.shape.W+w] = v
 			what = fmt.Sprintf("%v in channel 0 at (%d,%d)", v, h, w)
 		}
-		f.add(evidence.Probe{Name: evidence.Nonfinite, What: what}, x)
+		f.add(evidence.Probe{Name: table.Nonfinite, What: what}, x)
 	}
 	return f, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -27,12 +28,12 @@ func (p *prober) integers() (*probeCase, error) {
 		f := p.integerCase(every)
 		fields := min(16, max(2, 1<<13/p.elements()+1)) // statistics want some thousand numbers
 		for k := range fields {
-			f.add(evidence.Probe{Name: evidence.IntegerFill, What: "integers from -3 to 3"}, p.integerField(k))
+			f.add(evidence.Probe{Name: table.IntegerFill, What: "integers from -3 to 3"}, p.integerField(k))
 		}
 		x := p.integerField(fields)
 		if hw := p.shape.H * p.shape.W; p.accumulates() {
 			copy(x[2*hw:3*hw], x[:hw])
-			f.add(evidence.Probe{Name: evidence.AccumulatorSum, What: "integers; channel 2 is channel 0"}, x)
+			f.add(evidence.Probe{Name: table.AccumulatorSum, What: "integers; channel 2 is channel 0"}, x)
 		}
 		q, err := p.with(f.weights)
 		if err != nil {

@@ -4,6 +4,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/oracle/report"
@@ -38,19 +39,21 @@ type Row struct {
 	Needs string
 	// Many is one name for many similar small faults in the list of blind spots. They
 	// are looked for in a small operator whose claim is coarser than float32.
-	Many  string
+	Many string
+	// WayOf is the ID of the fault that this is one way of: where that one explains a run as well, it alone is named.
+	WayOf string
 	Slow  bool // comes last, or is left out
 	Batch bool // treats samples differently
 	Whole bool // acts on several nodes together
 }
 
 // Rows returns the table.
-func Rows() []Row { return all }
+func Rows() []Row { return slices.Concat(all, kernels) }
 
 // rows has the table by ID.
 var rows = func() map[string]Row {
-	m := make(map[string]Row, len(all))
-	for _, r := range all {
+	m := map[string]Row{}
+	for _, r := range Rows() {
 		if _, twice := m[r.ID]; twice {
 			panic("table: two rows are called " + r.ID)
 		}
