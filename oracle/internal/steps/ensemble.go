@@ -15,10 +15,10 @@ const (
 	nearLimit    = 10      // where a step is up to so many times beyond the limits of few
 	fullElements = 1 << 13 // numbers of a step that an ensemble needs
 	// truncated is by how much all errors of an operator may be larger than expected where they are all that a device has:
-	// hardware that truncates is off by a unit in the last place where rounding is by half of one, and functions whose
-	// documented bound is two units by four times that. The roundings of the policy, which every device makes, are what
-	// they are (see stepGate.sum).
-	truncated = 4
+	// hardware that truncates is off by a unit in the last place where rounding is by half of one, and functions, which are
+	// taken to be one unit off (RMS), have documented bounds of two. The roundings of the policy, which every device makes,
+	// are what they are (see stepGate.sum).
+	truncated = 2
 	// tiled is by how much those of sums may be that are formed in tiles. F(4x4) has 4.4 times those of one addition after another
 	// on average, and truncates.
 	tiled = 8

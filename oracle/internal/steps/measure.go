@@ -49,8 +49,7 @@ type measured struct {
 	r     []float64      // (Got - ref)/s, NaN where one of them is not finite
 	alike float64        // see lookAlikes
 	cuts  *measure.Cuts
-	lines []float64 // see measure.Cuts
-	wrong []int     // elements that are not finite where the emulation is, or the reverse
+	wrong []int // elements that are not finite where the emulation is, or the reverse
 	clamp *[2]float64
 }
 
@@ -224,15 +223,17 @@ func (g *stepGate) measureStep(batch, t int) (*measured, error) {
 
 // residual fills in r, wrong and the slices.
 func (g *stepGate) residual(m *measured) {
-	m.r, m.lines = g.leveled(m, m.Got, m.ref, false)
+	// What is judged is what the ensemble shows: of a fine claim, without any line.
+	m.r = g.against(m, m.Got, m.ref)
+	r, lines := g.leveled(m, m.Got, m.ref, !g.use.Discrete())
 	m.wrong = nil
 	for i, v := range m.Got {
 		if measure.Finite(v) != measure.Finite(m.ref[i]) {
 			m.wrong = append(m.wrong, i)
 		}
 	}
-	m.cuts = g.slice(m, m.r, m.Got, m.ref)
-	m.cuts.Lines = m.lines
+	m.cuts = g.slice(m, r, m.Got, m.ref)
+	m.cuts.Lines = lines
 }
 
 // against returns the difference of two states in expected deviations, NaN
