@@ -11,6 +11,7 @@
 //     [Accumulator] what comes in pieces.
 //   - [PerStep] compares trajectories step by step, and [Growth] says how their
 //     difference grows.
+//   - [CompareFields] and [Fields] have the relative L2 error and VRMSE by step and channel.
 //
 // These are figures and no verdict: whether a device is right, package oracle says.
 package diff

@@ -8,6 +8,9 @@ type Stream interface {
 	Read(v []float64, at int) error
 }
 
+// block is of how many elements streams are read at a time.
+const block = 1 << 16
+
 // Trajectory is a shape [M,T,C,H,W]: M realizations, T steps, CHW = C*H*W numbers
 // each. T is 0 for an array that is none.
 type Trajectory struct{ M, T, CHW int }
@@ -20,7 +23,6 @@ func CompareStreams(got, want Stream, n int, t Trajectory, f fp16.Format) (all D
 	if t.T > 0 && t.M*t.T*t.CHW != n {
 		panic("diff: trajectory length does not match its shape")
 	}
-	const block = 1 << 16
 	g, w := make([]float64, min(n, block)), make([]float64, min(n, block))
 	read := func(use func(at int, w []float64) error) error {
 		for at := 0; at < n; at += block {

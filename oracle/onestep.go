@@ -33,6 +33,8 @@ type OneStep struct {
 	// recorded [M,T,C,H,W].
 	All     diff.Diff   `json:"one_step"`
 	PerStep []diff.Diff `json:"per_step"`
+	// Fields are the errors by step, from 1 on, and channel.
+	Fields []diff.Field `json:"fields"`
 	// Truth is nil if the case has no float64 truth of its steps.
 	Truth  *Truth  `json:"truth,omitempty"`
 	Layers []Layer `json:"layers,omitempty"`
@@ -102,6 +104,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	for i := range perStep {
 		perStep[i] = diff.NewAccumulator(traj.Format, std)
 	}
+	fields := diff.NewFields(traj.T, traj.C)
 	ours, recorded := diff.NewAccumulator(fp16.Float64, std), diff.NewAccumulator(fp16.Float64, std)
 	digest := rollout.NewDigest(o.Mode.Wide(), traj.M, traj.T-1, traj.C, traj.H, traj.W)
 
@@ -131,6 +134,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 				at := (m*traj.T + t) * traj.CHW()
 				all.AddAt(at, got, want)
 				perStep[t-1].AddAt(at, got, want)
+				fields.AddState(t, got, want)
 				digest.Add(m, got)
 				if truth != nil {
 					ours.Add(got, truth.At(m, t-1))
@@ -146,6 +150,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	for _, a := range perStep {
 		r.PerStep = append(r.PerStep, a.Diff())
 	}
+	r.Fields = fields.All()[traj.C:]
 	if truth != nil {
 		u, v := ours.Diff().RMSOverStd, recorded.Diff().RMSOverStd
 		r.Truth = &Truth{u, v, diff.Number(measure.Ratio(float64(u), float64(v)))}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle/report"
@@ -61,15 +62,27 @@ func writable(flag, path string) error {
 
 // spares refuses a report in the place of a file that the check reads.
 func (w *checkFlags) spares(flag, path string) error {
-	at, err := disk.Stat(path)
-	if err != nil {
-		return nil // nothing is there, or no report was asked for; writable said what else
-	}
 	read := []string{w.config, w.operator, w.weights, w.trajectory, w.layers, w.tape}
 	if w.dir != "" {
-		for _, name := range []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors", "layers.safetensors", "one_step_f64.safetensors", "probes.json"} {
-			read = append(read, filepath.Join(w.dir, name))
-		}
+		read = append(read, caseFiles(w.dir)...)
+	}
+	return apart(flag, path, read...)
+}
+
+// caseFiles are the files that a case's folder may have.
+func caseFiles(dir string) []string {
+	names := []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors", "layers.safetensors", "one_step_f64.safetensors", "probes.json"}
+	for i := range names {
+		names[i] = filepath.Join(dir, names[i])
+	}
+	return names
+}
+
+// apart refuses to write in the place of a file that is read.
+func apart(flag, path string, read ...string) error {
+	at, err := disk.Stat(path)
+	if err != nil {
+		return nil // nothing is there, or nothing was asked for; writable said what else
 	}
 	for _, name := range read {
 		if of, err := disk.Stat(name); err == nil && os.SameFile(at, of) {
@@ -88,7 +101,23 @@ func write(flag, path string, r *report.Report, to func(io.Writer, *report.Repor
 	if err := to(&b, r); err != nil {
 		return err
 	}
-	if err := disk.WriteFile(path, b.Bytes(), 0o666); err != nil {
+	return writeBytes(flag, path, b.Bytes())
+}
+
+// writeFields writes the errors by step and channel to a file, if that has a name.
+func writeFields(flag, path string, fields []diff.Field) error {
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := diff.WriteCSV(&b, fields); err != nil {
+		return err
+	}
+	return writeBytes(flag, path, b.Bytes())
+}
+
+func writeBytes(flag, path string, b []byte) error {
+	if err := disk.WriteFile(path, b, 0o666); err != nil {
 		return fmt.Errorf("%s: %s: %w", flag, path, fault.Cause(err))
 	}
 	return nil

@@ -18,14 +18,15 @@ var compareVerb = verb{
 .npy, .npz or .h5 files or case folders (their trajectory), with an optional
 :TENSOR; without it the tensor called "trajectory" is taken, or the only one
 there is, or /trajectories of an HDF5 file. Tensors of
-five dimensions [M,T,C,H,W] are compared step by step as well. With thresholds
-the exit code is 1 if one is exceeded.
+five dimensions [M,T,C,H,W] are compared step by step as well, and channel by
+channel, with the relative L2 error and VRMSE of each. With thresholds the exit
+code is 1 if one is exceeded.
 
 example: refrun compare gpu.safetensors cpu.safetensors --max-ulp 2`,
 	run: compare,
 }
 
-// mostSteps is of how many steps figures are kept: of each, about a thousand bytes.
+// mostSteps is of how many steps figures are kept, and of how many channels of all steps: of each, about a thousand bytes.
 const mostSteps = 1 << 15
 
 // comparison is the JSON of compare.
@@ -36,10 +37,11 @@ type comparison struct {
 	OK     bool     `json:"ok"`
 	Failed []string `json:"failed,omitempty"`
 	diff.Diff
-	PerStep       []diff.Diff `json:"per_step,omitempty"`
-	GrowthPerStep diff.Number `json:"growth_per_step,omitempty"`
-	Chaotic       bool        `json:"chaotic"`
-	Notes         []string    `json:"notes,omitempty"`
+	PerStep       []diff.Diff  `json:"per_step,omitempty"`
+	Fields        []diff.Field `json:"fields,omitempty"`
+	GrowthPerStep diff.Number  `json:"growth_per_step,omitempty"`
+	Chaotic       bool         `json:"chaotic"`
+	Notes         []string     `json:"notes,omitempty"`
 }
 
 func compare(c *command) error {
@@ -48,7 +50,11 @@ func compare(c *command) error {
 		"mean-abs": c.flags.Float64("mean-abs", 0, "fail if the mean difference exceeds this `number`"),
 		"max-ulp":  c.flags.Float64("max-ulp", 0, "fail if a difference exceeds this `number` of units in the last place"),
 	}
+	table := c.flags.String("csv", "", "write the errors of trajectories by step and channel as a CSV `file`")
 	if err := c.parse(2); err != nil {
+		return err
+	}
+	if err := writable("--csv", *table); err != nil {
 		return err
 	}
 	given := map[string]bool{}
@@ -70,6 +76,9 @@ func compare(c *command) error {
 		return err
 	}
 	defer b.close()
+	if err := apart("--csv", *table, a.path, b.path); err != nil {
+		return err
+	}
 	if !slices.Equal(a.shape, b.shape) {
 		return fmt.Errorf("%s: shape %v: want %v, that of %s", a.name, a.shape, b.shape, b.name)
 	}
@@ -95,6 +104,17 @@ func compare(c *command) error {
 		return err
 	}
 	out := comparison{A: a.name, B: b.name, Shape: a.shape, Diff: all, PerStep: perStep, Notes: notes}
+	if s := a.shape; len(s) == 5 && s[1]*s[2] <= mostSteps {
+		out.Fields, err = diff.CompareFields(a, b, n, [5]int(s))
+	} else if len(s) == 5 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d states of %d channels are more than %d: there are no figures by channel", s[1], s[2], mostSteps))
+	}
+	if err == nil {
+		err = writeFields("--csv", *table, out.Fields)
+	}
+	if err != nil {
+		return err
+	}
 	out.judge()
 	for _, t := range []struct {
 		flag string
@@ -163,10 +183,14 @@ func (c *command) printComparison(out *comparison) {
 		c.printf("note: %s\n", n)
 	}
 	if len(out.PerStep) > 0 {
-		c.printf("\n  state  largest    RMS        RMS/std\n")
+		c.printf("\n  state  largest    RMS        RMS/std    rel. L2    VRMSE\n")
 		for _, i := range sample(len(out.PerStep), 12) {
-			p := out.PerStep[i]
-			c.printf("  %5d  %-9s  %-9s  %s\n", i, num(p.MaxAbs), num(p.RMS), num(p.RMSOverStd))
+			p, l2, vrmse := out.PerStep[i], "-", "-"
+			if channels := len(out.Fields) / len(out.PerStep); channels > 0 {
+				f := diff.MeanFields(out.Fields[i*channels : (i+1)*channels])
+				l2, vrmse = num(f.RelL2), num(f.VRMSE)
+			}
+			c.printf("  %5d  %-9s  %-9s  %-9s  %-9s  %s\n", i, num(p.MaxAbs), num(p.RMS), num(p.RMSOverStd), l2, vrmse)
 		}
 		if out.Chaotic {
 			c.printf("\nwarning: the difference grows %sx a step until it is as large as the states: the pair is chaotic, and its last states say nothing about arithmetic. refrun run --one-step compares single steps.\n", num(out.GrowthPerStep))

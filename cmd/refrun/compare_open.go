@@ -22,6 +22,7 @@ import (
 // array is a tensor of a file, whose elements are read as they are asked for.
 type array struct {
 	name   string
+	path   string // of the file
 	shape  []int
 	format fp16.Format
 	read   func(v []float64, at int) error
@@ -82,6 +83,7 @@ func openTensor(arg string) (a *array, err error) {
 	if a, err = open(file, name); err != nil {
 		return nil, err
 	}
+	a.path = file
 	if st, err = disk.Stat(file); err == nil {
 		a.size = st.Size()
 	}

@@ -19,6 +19,7 @@ const (
 // TestJSON holds the objects to the keys that scripts rely on.
 func TestJSON(t *testing.T) {
 	dir := newFolder(t).write()
+	field := object{"step": number, "channel": number, "max_abs": number, "mean_abs": number, "rel_l2": number, "vrmse": number}
 	diff := object{"max_abs": number, "mean_abs": number, "max_over_std": number, "rms_over_std": number, "count": number, "max_ulp": number, "ulps": object{}}
 	for _, k := range []struct {
 		args []string
@@ -27,13 +28,13 @@ func TestJSON(t *testing.T) {
 		{[]string{"run", "--one-step", "--case", dir}, object{
 			"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number, "gflops": number,
 			"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number, "peak_bytes": number,
-			"one_step": diff, "per_step": []any{diff}, "case": word,
+			"one_step": diff, "per_step": []any{diff}, "fields": []any{field}, "case": word,
 			"truth":  object{"ours_rms_over_std": number, "recorded_rms_over_std": number, "ratio": number},
 			"layers": []any{object{"name": word, "max_over_std": number}},
 		}},
 		{[]string{"compare", dir, dir}, object{
 			"a": word, "b": word, "ok": truth, "shape": []any{number}, "max_abs": number, "mean_abs": number, "mean_rel": number, "rms_rel": number,
-			"max_ulp": number, "per_step": []any{diff}, "chaotic": truth,
+			"max_ulp": number, "per_step": []any{diff}, "fields": []any{field}, "chaotic": truth,
 		}},
 		{[]string{"info"}, object{"isa": word, "features": []any{}, "contract": word, "version": word, "cpu": word, "threads": number, "verbs": []any{}}},
 	} {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"time"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
@@ -64,6 +66,7 @@ func run(c *command) error {
 	c.arithFlag(&arith)
 	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none (default the case's tape, else its PyTorch's stream, else counter)")
 	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
+	table := c.flags.String("csv", "", "of --one-step: write the errors by step and channel as a CSV `file`")
 	w, m := c.wholeFlags(), c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
@@ -95,14 +98,23 @@ func run(c *command) error {
 	if err := w.given(c.flags); err != nil {
 		return err
 	}
+	if *table != "" && !*oneStep {
+		return errors.New("--csv: want --one-step as well, whose errors it lists")
+	}
 	if !*oneStep {
 		return c.whole(cs, w, want, *noise, *batch)
 	}
 	if *w != (wholeFlags{checkpoint: w.checkpoint}) {
 		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --seed, --steps, --realizations, --allow-nonfinite")
 	}
+	if err := cmp.Or(writable("--csv", *table), apart("--csv", *table, caseFiles(*dir)...)); err != nil {
+		return err
+	}
 	r, err := c.oneStep(cs, want, *noise, *batch)
 	if err != nil {
+		return err
+	}
+	if err := writeFields("--csv", *table, r.Fields); err != nil {
 		return err
 	}
 	if c.json {
@@ -189,10 +201,11 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 		c.printf("\nRMS distance to float64 steps from the same states, of the std:\n")
 		c.printf("  refrun %s, recording %s: ratio %s\n", num(t.Ours), num(t.Recorded), num(t.Ratio))
 	}
-	c.printf("\n  step   largest/std   RMS/std\n")
+	c.printf("\n  step   largest/std   RMS/std    rel. L2    VRMSE\n")
+	channels := len(r.Fields) / max(len(r.PerStep), 1)
 	for _, i := range sample(len(r.PerStep), 12) {
-		d := r.PerStep[i]
-		c.printf("  %4d   %-11s   %s\n", i+1, num(d.MaxOverStd), num(d.RMSOverStd))
+		d, f := r.PerStep[i], diff.MeanFields(r.Fields[i*channels:(i+1)*channels])
+		c.printf("  %4d   %-11s   %-9s  %-9s  %s\n", i+1, num(d.MaxOverStd), num(d.RMSOverStd), num(f.RelL2), num(f.VRMSE))
 	}
 	if len(r.Layers) > 0 {
 		worst := r.Layers[0]
