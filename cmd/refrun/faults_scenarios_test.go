@@ -108,7 +108,7 @@ func datasetScenarios(t *testing.T, root string, bare files, done func(...string
 func (c *scenario) crash(t *testing.T, root string, at func(all int) int) files {
 	t.Helper()
 	c.prepare(t, root)
-	n := c.operations(t, root, faulty.CrashKeeps)
+	n, _ := c.operations(t, root, faulty.CrashKeeps)
 	c.before.restore(t, root)
 	s, err := faulty.New(root, faulty.CrashKeeps, at(n), 0)
 	if err != nil {

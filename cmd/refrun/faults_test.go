@@ -263,8 +263,9 @@ func (c *scenario) prepare(t *testing.T, root string) {
 	}
 }
 
-// operations returns how many operations of the undisturbed call a kind hits.
-func (c *scenario) operations(t *testing.T, root string, kind faulty.Kind) int {
+// operations returns how many operations of the undisturbed call a kind hits, and at which a crash leaves something
+// else than at the one before.
+func (c *scenario) operations(t *testing.T, root string, kind faulty.Kind) (int, []int) {
 	t.Helper()
 	c.before.restore(t, root)
 	s, err := faulty.New(root, kind, -1, 0)
@@ -274,9 +275,24 @@ func (c *scenario) operations(t *testing.T, root string, kind faulty.Kind) int {
 	if r := under(t, s, c.args); r.code != c.code {
 		t.Fatalf("%s: exit code %d undisturbed: %s", c.name, r.code, r.stderr)
 	}
-	n := s.Count()
+	n, turns := s.Count(), s.Turns()
 	s.End()
-	return n
+	return n, turns
+}
+
+// points are the operations that a kind of fault hits in turn: all of its own; of crashes those that leave something
+// else than the one before, and one when all is done.
+func (c *scenario) points(t *testing.T, root string, kind faulty.Kind) []int {
+	t.Helper()
+	n, turns := c.operations(t, root, kind)
+	if kind.Crash() {
+		return append(turns, n+1)
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
 }
 
 // TestFaults lets each operation of the file system fail, in each way, while the command
@@ -300,25 +316,18 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		c.prepare(t, root)
-		of := map[faulty.Kind]int{}
+		crashes := c.points(t, root, faulty.CrashKeeps)
 		for _, kind := range faulty.Kinds {
 			var n counts
-			ops, known := of[kind]
-			if kind.Crash() && of[faulty.CrashKeeps] > 0 {
-				ops, known = of[faulty.CrashKeeps], true
-			}
-			if !known {
-				ops = c.operations(t, root, kind)
-				of[kind] = ops
-			}
-			last, step := ops, 1
-			if kind.Crash() {
-				last++ // when all is done
+			points, step := crashes, 1
+			if !kind.Crash() {
+				points = c.points(t, root, kind)
 			}
 			if !all {
-				step = max(1, last/2)
+				step = max(1, len(points)/2)
 			}
-			for k := 1 + day%step; k <= last; k += step {
+			for i := day % step; i < len(points); i += step {
+				k := points[i]
 				for seed := range map[bool]uint64{true: 3, false: 1}[kind == faulty.CrashRandom && all] {
 					outcome, reached := c.point(t, root, kind, k, seed+uint64(day))
 					if !reached {
@@ -334,7 +343,7 @@ func TestFaults(t *testing.T) {
 						n.clear++
 					default:
 						n.wrong++
-						t.Errorf("%s: %v at operation %d of %d, seed %d: %.400s", c.name, kind, k, ops, seed+uint64(day), outcome)
+						t.Errorf("%s: %v at operation %d, seed %d: %.400s", c.name, kind, k, seed+uint64(day), outcome)
 					}
 				}
 			}

@@ -5,6 +5,11 @@ libraries among them, and faults of its own.
     scalars   functions with attributes and numbers in place of tensors: Python's, and float64 tensors of no axes
     powers    whole powers of numbers below 0 that a kernel computed
     resize    linear and cubic interpolation and the nearest number, by sizes and by scales, in 1 to 3 dimensions
+    antialias linear and cubic interpolation to fewer numbers, with wider windows
+    winograd  convolutions of 3 x 3 by tiles of 2 x 2 and 4 x 4 results
+    one_sign  attention and products of numbers of one sign, whose errors do not cancel
+    infinite  functions of numbers among which some are infinite
+    subnormal functions of numbers so small that devices may take them for 0
 """
 
 import math
@@ -279,4 +284,171 @@ def powers(d, dt):
     return f, [dy, x], {}, own, f, ["one power more", "below 0 is 0"] + ["its size"] * (n % 2) + ["power in bfloat16"] * (dt == torch.float32)
 
 
-KINDS = {"resize": resize, "scatter": scatter, "scalars": scalars, "powers": powers}
+def to(t, dt):
+    """Numbers rounded to a type, as they are."""
+    return t.to(dt).to(t.dtype)
+
+
+def windows(k, n, m, cubic, dt):
+    """The weights by which each of m results takes part of n numbers, [m, n]: those of PyTorch's antialias."""
+    a = -0.75 if k.has("coefficient -3/4") else -0.5
+    scale, y = n / m, np.zeros((m, n))
+    wide = 1.0 if k.has("no antialias") else max(scale, 1.0)
+    reach = (2 if cubic else 1) * wide
+    near, far = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1, lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    for i in range(m):
+        center = scale * (i + (0.0 if k.has("half a pixel off") else 0.5))
+        first, last = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), n)
+        d = np.abs((np.arange(first, last) - center + 0.5) / wide)
+        w = np.where(d < 1, near(d), np.where(d < 2, far(d), 0.0)) if cubic else np.clip(1 - d, 0, None)
+        all = 1.0 if k.has("weights not of sum 1") or w.sum() == 0 else to(torch.tensor(w.sum()), dt).item()
+        y[i, first:last] = to(torch.from_numpy(w), dt).numpy() / all
+    y = to(torch.from_numpy(y), dt)
+    return to(y, torch.bfloat16) if k.has("weights in bfloat16") else y
+
+
+def antialias(d, dt):
+    """A resize with windows as wide as the numbers that a result stands for. Devices keep weights, and the numbers between
+    the two axes, in float32, or, as PyTorch's for CUDA do, in the inputs' format."""
+    r = d.r
+    n = [r.randint(9, 50) for _ in range(2)]
+    size = [max(2, int(v * r.uniform(0.15, 1.3))) for v in n]
+    mode = r.choice(["bilinear", "bicubic"])
+    x = d.normal(r.randint(1, 3), r.choice([1, 3, 8]), *n, dtype=dt, scale=r.choice([0.1, 1.0, 4.0]), shift=r.choice([0, 0, 3.0]))
+    rounded = r.random() < 0.5
+
+    def own(k, x):
+        single = x.dtype == torch.float32
+        kept = dt if rounded and single else x.dtype
+        w = [windows(k, a, b, mode == "bicubic", kept).to(x.dtype) for a, b in zip(n, size)]
+        if k.order == "pairs" and not rounded:
+            return w[0] @ x @ w[1].T
+        return w[0] @ to(x @ w[1].T, kept)
+
+    library = (lambda x: F.interpolate(x, size=size, mode=mode, antialias=True)) if dt == torch.float32 else None
+    shrinks = max(a / b for a, b in zip(n, size)) > 1.5
+    faults = ["half a pixel off"] + ["weights in bfloat16"] * (dt == torch.float32) + ["coefficient -3/4"] * (mode == "bicubic") + ["no antialias", "weights not of sum 1"] * shrinks
+    return "interpolate", [x], {"mode": mode, "size": size, "antialias": True}, own, library, faults
+
+
+# Winograd's transforms of numbers, weights and results, by the side of a tile (A. Lavin and S. Gray, 2016).
+WINOGRAD = {
+    2: ([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], [[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], 2, [[1, 1, 1, 0], [0, 1, -1, -1]]),
+    4: ([[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]],
+        [[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]], 24, [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]),
+}
+
+
+def winograd(d, dt):
+    """A convolution of 3 x 3 with padding 1, by tiles of results."""
+    r = d.r
+    c, oc, h, w = r.choice([1, 4, 16, 40]), r.choice([2, 8]), r.randint(4, 22), r.randint(4, 22)
+    m = r.choice([2, 4]) if dt == torch.float32 else 2
+    x = d.normal(r.choice([1, 2]), c, h, w, dtype=dt, scale=r.choice([0.1, 1.0, 4.0]), shift=r.choice([0, 0, 0.5]))
+    weight, b = d.normal(oc, c, 3, 3, dtype=dt, scale=(9 * c) ** -0.5), d.normal(oc, dtype=dt)
+    data, weights, by, out = (torch.tensor(v, dtype=torch.float64) for v in WINOGRAD[m])
+
+    def own(k, x, g, b):
+        if x.dtype == torch.float64:
+            y = F.conv2d(x, g, padding=1)
+        else:
+            down, across = -(-h // m), -(-w // m)
+            tiles = F.pad(x, (1, m * across - w + 1, 1, m * down - h + 1)).unfold(2, m + 2, m).unfold(3, m + 2, m)
+            tiles = data.float() @ tiles @ data.float().T
+            g = (weights / by).float() @ g @ (weights / by).float().T
+            if k.has("tiles in bfloat16"):
+                tiles = to(tiles, torch.bfloat16)
+            if k.has("weights in bfloat16"):
+                g = to(g, torch.bfloat16)
+            if k.has("last channel lost"):
+                tiles, g = tiles[:, : c - 1], g[:, : c - 1]
+            y = torch.einsum("nchwij,ocij->nohwij", tiles, g) if k.order != "pairs" else sum(tiles[:, None, i] * g[None, :, i, None, None] for i in range(tiles.shape[1]))
+            if k.has("sums in bfloat16"):
+                y = to(y, torch.bfloat16)
+            y = out.float() @ y @ out.float().T
+            if k.has("last tile shifted"):
+                y[:, :, -1] = y[:, :, -1].roll(1, -1)
+            y = y.transpose(3, 4).reshape(*y.shape[:2], m * down, m * across)[..., :h, :w]
+        return y if k.has("no bias") else y + b[:, None, None]
+
+    faults = ["no bias", "last tile shifted"] + ["tiles in bfloat16", "weights in bfloat16", "sums in bfloat16"] * (dt == torch.float32) + ["last channel lost"] * (c > 1)
+    return "conv2d", [x, weight, b], {"stride": [1, 1], "padding": [1, 1]}, own, None, faults
+
+
+def one_sign(d, dt):
+    """Attention on numbers of [0, 1): sums of one sign, whose roundings all go one way."""
+    r = d.r
+    t, keys, e = r.randint(8, 70), r.choice([17, 32, 40, 64, 100]), r.choice([16, 32, 64])
+    draw = lambda *s: torch.rand(*s, generator=d.g).to(dt)
+    ins = [draw(2, t, e), draw(2, keys, e), draw(2, keys, e)]
+
+    def own(k, q, key, v):
+        s = k.product(q, key.transpose(-1, -2)) * (1 if k.has("no scale") else e**-0.5)
+        if k.has("last keys lost"):
+            s[..., -1:] = -math.inf
+        p = k.exp(s - s.amax(-1, keepdim=True))
+        z = k.sum(p, -1)
+        if k.order in ("lanes", "16"):  # probabilities not divided yet, as online softmax has them
+            return k.product(to(p, dt) if p.dtype == torch.float32 else p, v) / z
+        p = p / z
+        if k.order == "pairs" and p.dtype == torch.float32:
+            p = to(p, dt)
+        return k.product(to(p, torch.bfloat16) if k.has("probabilities in bfloat16") else p, v)
+
+    faults = ["no scale", "last keys lost"] + ["probabilities in bfloat16"] * (dt == torch.float32)
+    return "scaled_dot_product_attention", ins, {}, own, lambda *a: F.scaled_dot_product_attention(*a), faults
+
+
+def infinite(d, dt):
+    """Functions where some numbers are infinite, as masks make them."""
+    r = d.r
+    x = d.normal(r.randint(9, 30), r.randint(17, 90), dtype=dt, scale=r.choice([1.0, 10.0]))
+    x[torch.rand(x.shape, generator=d.g) < r.choice([0.02, 0.3])] = -math.inf
+    which = r.choice(["logsumexp", "softmax", "log_softmax", "max", "sigmoid", "tanh", "exp", "gelu_tanh", "softplus", "elu", "relu"])
+    x[:, 0] = 1
+    if which in ("logsumexp", "max", "relu", "sigmoid", "tanh", "softplus", "elu") and r.random() < 0.5:
+        x[1, 2] = math.inf
+    if which == "logsumexp" and r.random() < 0.3:
+        x[2] = -math.inf
+    if which == "gelu_tanh":
+        x = x.nan_to_num(neginf=-60.0)
+    f = {"logsumexp": lambda x: x.logsumexp(-1), "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1), "max": lambda x: x.amax(-1), "sigmoid": torch.sigmoid,
+         "tanh": torch.tanh, "exp": torch.exp, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "softplus": F.softplus, "elu": F.elu, "relu": F.relu}[which]
+
+    def own(k, x):
+        if k.has("infinity left out"):
+            x = torch.where(x == math.inf, torch.zeros_like(x), x)
+        if k.has("-100 for -infinity"):
+            x = torch.where(x == -math.inf, torch.full_like(x, -3.0), x)
+        y = f(x)
+        return torch.where(y.isinf(), torch.full_like(y, math.nan), y) if k.has("NaN for infinity") else y
+
+    y = f(x.double())
+    faults = ["-100 for -infinity"] * (not torch.equal(f(torch.where(x == -math.inf, torch.full_like(x, -3.0), x).double()), y)) + ["NaN for infinity"] * bool(y.isinf().any())
+    faults += ["infinity left out"] * bool((x == math.inf).any())
+    return f, [x], {}, own, f, faults
+
+
+def subnormal(d, dt):
+    """Functions of numbers below the least normal one of their format, which a device keeps or takes for 0."""
+    r = d.r
+    tiny = {torch.float16: 2.0**-14, torch.bfloat16: 2.0**-126, torch.float32: 2.0**-126}[dt]
+    x = d.normal(r.randint(9, 30), r.randint(17, 60), dtype=dt, scale=r.choice([0.1, 1.0, 8.0, 200.0]) * tiny)
+    which = r.choice(["silu", "gelu", "elu", "tanh", "expm1", "selu", "mul", "softplus", "relu", "celu", "add"])
+    f = {"silu": F.silu, "gelu": F.gelu, "elu": F.elu, "tanh": torch.tanh, "expm1": torch.expm1, "selu": F.selu, "mul": lambda x: x * 0.3, "softplus": F.softplus, "relu": F.relu,
+         "celu": lambda x: F.celu(x, 0.7), "add": lambda x: x + x}[which]
+    flush = lambda x: torch.where(x.abs() < 2.0**-126, torch.zeros_like(x), x) if x.dtype == torch.float32 else x
+
+    def own(k, x):
+        if k.has("float16's subnormals are 0"):
+            x = torch.where(x.abs() < 2.0**-14, torch.zeros_like(x), x)
+        y = f(-x if k.has("the other sign") else x) * {"times 3": 3, "half of it": 0.5}.get(k.fault, 1)
+        return flush(y) if k.order == "lanes" else y
+
+    big = d.normal(1, x.shape[1], dtype=dt)
+    x = torch.cat([x, big]) if which != "expm1" else x
+    return f, [x], {}, own, f, ["the other sign", "times 3"] + ["float16's subnormals are 0"] * (dt == torch.float16 and which != "softplus")
+
+
+KINDS = {"resize": resize, "scatter": scatter, "scalars": scalars, "powers": powers, "antialias": antialias, "winograd": winograd, "one_sign": one_sign, "infinite": infinite,
+         "subnormal": subnormal}

@@ -151,7 +151,11 @@ func (g *image) flips(x ball, to *tensor.Tensor) {
 			}
 			t := exact.taps(b, nowhere)
 			for i := range t {
-				t[i].w = g.flip(b, i, t[i].w, t[i].k)
+				if g.Antialias {
+					t[i].w = g.flipQuotients(b, i, t[i].w, t[i].k, t[i].sum)
+				} else {
+					t[i].w = g.flip(b, i, t[i].w, t[i].k)
+				}
 			}
 			return t
 		}))
@@ -161,16 +165,43 @@ func (g *image) flips(x ball, to *tensor.Tensor) {
 
 // flip is how far each rounded weight of number i may be from where it is.
 func (g *image) flip(axis, i int, w []float64, k int) []float64 {
-	s, by := g.spots[axis][i], make([]float64, len(w))
+	by := make([]float64, len(w))
 	here := append([]float64(nil), w...)
-	g.round(here)
+	g.round(here, 1)
 	for _, way := range []float64{-1, 1} {
 		for j := range w {
 			there := append([]float64(nil), w...)
-			there[j] += way * (float64(s.off()*g.steepest(g.windows[axis])) + g.weightOff(g.windows[axis], float64(k+j)-s.at))
-			g.round(there)
+			there[j] += way * g.rawOff(axis, i, k+j)
+			g.round(there, 1)
 			for k := range by {
 				by[k] = max(by[k], math.Abs(there[k]-here[k]))
+			}
+		}
+	}
+	return by
+}
+
+// rawOff bounds the error of the weight of number k, before it is divided, of which its position's is a part.
+func (g *image) rawOff(axis, i, k int) float64 {
+	s, w := g.spots[axis][i], g.windows[axis]
+	return float64(s.off()*g.steepest(w)/w.h) + g.weightOff(w, float64(k)-s.at)
+}
+
+// flipQuotients is how far each rounded quotient may be from where it is. It is so at an end of what its weight may be
+// and of what their sum may be.
+func (g *image) flipQuotients(axis, i int, w []float64, k int, sum float64) []float64 {
+	by, off := make([]float64, len(w)), make([]float64, len(w))
+	all := float64(len(w)) * u * math.Abs(sum)
+	for j := range w {
+		off[j] = g.rawOff(axis, i, k+j)
+		all += off[j]
+	}
+	for j := range w {
+		raw := float64(w[j] * sum)
+		here := g.quotient(raw, sum)
+		for _, a := range []float64{-off[j], off[j]} {
+			for _, b := range []float64{-all, all} {
+				by[j] = max(by[j], math.Abs(g.quotient(raw+a, sum+b)-here))
 			}
 		}
 	}

@@ -21,7 +21,38 @@ func (b *builder) interpolate(o graph.Interpolate, shape []int, x int) int {
 	if strings.HasPrefix(o.Mode, "nearest") {
 		op.positions = b.form.Positions
 	}
+	if o.Antialias && o.Coordinates == "" && op.weights.Half() && len(shape) == 4 {
+		return b.axisByAxis(op, shape, x)
+	}
 	return b.step("output", op, x)
+}
+
+// axisByAxis makes each line of an image anew, and then each column. Kernels that keep weights in a half format, such as
+// PyTorch's for CUDA, may store the lines in it too.
+func (b *builder) axisByAxis(o resizing, shape []int, x int) int {
+	whole := o.Interpolate
+	to, _, err := whole.Axes(shape[2:])
+	if err != nil { // which was inferred
+		panic("judge: " + err.Error())
+	}
+	o.Interpolate = alongOne(whole, 1, shape[2])
+	lines := b.may(true, b.step("lines", o, x))
+	o.Interpolate = alongOne(whole, 0, to[1])
+	return b.step("output", o, lines)
+}
+
+// alongOne is the resize of an image along one axis, which keeps the n numbers of the other.
+func alongOne(o graph.Interpolate, axis, n int) graph.Interpolate {
+	if len(o.Scale) > 0 {
+		scale := graph.Floats{1, 1}
+		scale[axis] = o.Scale[axis%len(o.Scale)]
+		o.Scale = scale
+		return o
+	}
+	size := graph.Ints{n, n}
+	size[axis] = o.Size[axis%len(o.Size)]
+	o.Size = size
+	return o
 }
 
 // kept are the scales of a resize with 1 for axes that keep their size, and whether that is another resize. What is

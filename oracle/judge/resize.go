@@ -265,7 +265,7 @@ func (g *image) taps(axis int, moved func(i int) float64) tapped {
 	all := make(tapped, len(g.spots[axis]))
 	for i, s := range g.spots[axis] {
 		all[i].k, all[i].w, all[i].sum = g.neighbours(g.windows[axis], s.at+moved(i))
-		if g.round(all[i].w); len(all[i].w) == 0 {
+		if g.round(all[i].w, all[i].sum); len(all[i].w) == 0 {
 			all[i].alone = g.Outside
 		}
 	}
@@ -274,12 +274,26 @@ func (g *image) taps(axis int, moved func(i int) float64) tapped {
 
 func nowhere(int) float64 { return 0 }
 
-// round rounds weights. Those of a linear resize are the part of one neighbour, and what that leaves of 1.
-func (g *image) round(w []float64) {
-	g.weights.RoundSlice(w, w)
-	if g.linear() && len(w) == 2 && !g.Antialias {
-		w[0] = g.weights.Round(1 - w[1])
+// round rounds weights, which were divided by their sum. Those of a linear resize are the part of one neighbour, and
+// what that leaves of 1.
+func (g *image) round(w []float64, sum float64) {
+	switch {
+	case g.weights == fp16.Float64:
+	case g.Antialias:
+		for j := range w {
+			w[j] = g.quotient(float64(w[j]*sum), sum)
+		}
+	default:
+		if g.weights.RoundSlice(w, w); g.linear() && len(w) == 2 {
+			w[0] = g.weights.Round(1 - w[1])
+		}
 	}
+}
+
+// quotient is a weight over the sum of all as PyTorch's kernels for CUDA have it: both are rounded before and the result
+// after. It grows with the one and becomes less with the other.
+func (g *image) quotient(w, sum float64) float64 {
+	return g.weights.Round(g.weights.Round(w) / g.weights.Round(sum))
 }
 
 // through makes one axis after the other by its taps.
@@ -312,7 +326,7 @@ func (g *image) device(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error)
 					t[i].w[j] += float64(weightSigma*g.weightOff(g.windows[axis], x)*r.NormFloat64()) / t[i].sum
 				}
 			}
-			g.round(t[i].w)
+			g.round(t[i].w, t[i].sum)
 		}
 		return t
 	}), nil

@@ -65,10 +65,14 @@ const (
 	syncing
 	rename
 	meta
+	looking // meta that changes nothing
 )
 
 // hits says which kinds hit a class, beside crashes.
-var hits = [...][]Kind{read: {ReadFail, Short}, write: {Full}, syncing: {SyncFail}, rename: {Rename}, meta: {Meta}}
+var hits = [...][]Kind{read: {ReadFail, Short}, write: {Full}, syncing: {SyncFail}, rename: {Rename}, meta: {Meta}, looking: {Meta}}
+
+// changes reports whether a disk may be another after it.
+func (c class) changes() bool { return c != read && c != looking }
 
 // inode is the contents of a file.
 type inode struct {
@@ -120,7 +124,9 @@ type System struct {
 	mu           sync.Mutex
 	random       *rand.Rand
 	count        int
-	done         bool // the fault has happened
+	turns        []int // the operations that one which changes something goes before
+	changed      bool  // by the operation before
+	done         bool  // the fault has happened
 	off          bool
 	names, saved map[string]*inode // now, and durably
 	pending      []renaming        // since the folder was synced
@@ -147,6 +153,10 @@ func New(root string, kind Kind, k int, seed uint64) (*System, error) {
 // Count returns how many operations there were that the kind hits.
 func (s *System) Count() int { return s.count }
 
+// Turns returns the operations, counted from 1, at which a crash leaves something else than at the operation
+// before: the first, and those after one that changes something. Between them a command only reads.
+func (s *System) Turns() []int { return s.turns }
+
 // Happened says that the fault did.
 func (s *System) Happened() bool { return s.done }
 
@@ -159,6 +169,10 @@ func (s *System) step(c class) (fails bool, err error) {
 		return false, nil
 	}
 	s.count++
+	if s.count == 1 || s.changed {
+		s.turns = append(s.turns, s.count)
+	}
+	s.changed = c.changes()
 	if s.count != s.k && !(s.kind == Full && s.done) {
 		return false, nil
 	}
@@ -273,7 +287,11 @@ func failed(op, name string, err error) error { return &fs.PathError{Op: op, Pat
 func (s *System) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fails, err := s.step(meta); fails {
+	c := looking
+	if flag&(os.O_CREATE|os.O_TRUNC) != 0 {
+		c = meta
+	}
+	if fails, err := s.step(c); fails {
 		return nil, failed("open", name, err)
 	}
 	f, err := s.under.OpenFile(name, flag, perm)
@@ -328,7 +346,7 @@ func (s *System) Remove(name string) error {
 func look[T any](s *System, op, name string, do func(string) (T, error)) (v T, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fails, err := s.step(meta); fails {
+	if fails, err := s.step(looking); fails {
 		return v, failed(op, name, err)
 	}
 	return do(name)
@@ -349,8 +367,12 @@ func (s *System) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // MkdirAll implements [disk.System]. Folders are durable at once.
 func (s *System) MkdirAll(name string, perm fs.FileMode) error {
-	_, err := look(s, "mkdir", name, func(name string) (int, error) { return 0, s.under.MkdirAll(name, perm) })
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fails, err := s.step(meta); fails {
+		return failed("mkdir", name, err)
+	}
+	return s.under.MkdirAll(name, perm)
 }
 
 // SyncDir implements [disk.System].
