@@ -79,13 +79,14 @@ var inward = map[string][]string{
 	"oracle/report":        {"diff"},
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore", "internal/sorting"},
 	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/internal/table", "oracle/internal/winograd", "oracle/kernel", "pointwise", "resize", "tensor", "internal/attr", "internal/elem", "internal/par"},
-	"oracle/forward":       {"diff", "fp16", "graph", "oracle/internal/table", "oracle/judge", "oracle/report", "tensor", "internal/sorting"},
+	"oracle/forward":       {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report", "tensor", "internal/sorting"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg", "internal/sorting"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single", "safetensors"},
 
 	// the rooms of the oracle, from the ground up
 	"oracle/internal/winograd":  {},
+	"oracle/internal/lower":     {"fp16", "graph", "tensor"},
 	"oracle/internal/measure":   {"internal/elem", "rollout", "tensor"},
 	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "rollout", "tensor"},
 	"oracle/internal/evidence":  {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure", "rollout", "safetensors", "tensor"},
@@ -97,12 +98,13 @@ var inward = map[string][]string{
 	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "tensor"},
 	"oracle/internal/layers":    {"act", "conv", "diff", "fp16", "graph", "internal/elem", "internal/rows", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/winograd", "oracle/report", "rollout", "safetensors", "tensor", "tensorcore"},
 	"oracle/internal/steps":     {"act", "diff", "fp16", "internal/elem", "internal/rows", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "tensor", "internal/sorting"},
+	"oracle/internal/chain":     {"diff", "fp16", "graph", "noise", "operator", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report", "pointwise", "rollout", "tensor"},
 	"oracle/internal/tape":      {"diff", "fp16", "internal/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts", "oracle/report"},
 	"oracle/internal/noisestat": {"act", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "tensor"},
 	"oracle/internal/replay":    {"diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/noisestat", "oracle/report", "rollout", "tensor", "internal/sorting"},
 	"oracle/internal/probe":     {"diff", "fp16", "internal/disk", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "safetensors", "tensor"},
 	"oracle/internal/rig":       {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
-	"oracle":                    {"diff", "fp16", "internal/fault", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/layers", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe", "oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "oracle/internal/table", "oracle/internal/tape", "oracle/render", "oracle/report", "rollout", "tensor", "internal/sorting"},
+	"oracle":                    {"diff", "fp16", "internal/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/layers", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe", "oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "oracle/internal/table", "oracle/internal/tape", "oracle/render", "oracle/report", "rollout", "tensor", "internal/sorting"},
 }
 
 const module = "github.com/refrun/refrun/"

@@ -67,13 +67,12 @@ func readNodes(o *strict.Object) (Config, error) {
 		case "act":
 			n.Need("activation")
 			node.Activation = n.String("activation", "")
-		case "add":
 		case "noise":
 			n.Need("noise_type", "noise_scale")
 			node.NoiseType = n.String("noise_type", "")
 			node.NoiseScale = n.Float("noise_scale", 0)
 		case "":
-		default:
+		default: // an add may be a registered one
 			node.Attributes = n.Raw("attributes")
 			for _, p := range n.Children("params") {
 				p.Need("name", "shape")

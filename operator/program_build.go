@@ -95,7 +95,7 @@ func (b *programmer) step() error {
 	}
 	s := programStep{name: n.Name}
 	own := map[string]operand{}
-	if !slices.Contains(spinlock, n.Op) {
+	if !slices.Contains(spinlock, n.Op) || b.sumOfOthers() {
 		var err error
 		if own, err = b.bind(&s); err != nil {
 			return err
@@ -127,6 +127,24 @@ func (b *programmer) step() error {
 	b.types = append(b.types, out)
 	b.p.steps = append(b.p.steps, s)
 	return nil
+}
+
+// sumOfOthers reports whether an add is not that of two images of one size, but ATen's: of a number in the graph, of a
+// parameter, or of other shapes.
+func (b *programmer) sumOfOthers() bool {
+	n := b.node
+	if n.Op != "add" || len(n.Attributes) > 0 || len(n.Params) > 0 {
+		return n.Op == "add"
+	}
+	var shapes [][]int
+	for _, name := range n.In {
+		o, ok := b.at[name]
+		if !ok || o.step >= 0 && o.output >= len(b.types[o.step]) {
+			return false
+		}
+		shapes = append(shapes, b.typeOf(o).Shape)
+	}
+	return b.op.Config.GridSize > 0 && len(shapes) == 2 && (len(shapes[0]) != 4 || !slices.Equal(shapes[0], shapes[1]))
 }
 
 // operands sets what the step at work reads: what In names, or the node before; and its

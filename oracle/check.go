@@ -11,6 +11,7 @@ import (
 
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -92,9 +93,6 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 // examine runs the gates (not in the order of their numbers) over the evidence, and
 // decides. name is what messages call the trajectory.
 func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.Report, error) {
-	if err := emulate.Known(e.Op); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	s := e.States
 	if s.T < 2 {
 		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to check a step", name, s.T)
@@ -122,8 +120,11 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 		f.Until = time.Now().Add(budget)
 	}
 	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, tape.Check, noisestat.Check, replay.Check, probe.Check}
-	if probe.IsNonfinite(e) { // states are NaN on purpose
+	switch {
+	case probe.IsNonfinite(e): // states are NaN on purpose
 		gates = []facts.Check{probe.Check}
+	case emulate.Known(e.Op) != nil: // a graph of operations of any kind
+		gates = []facts.Check{structure.Numbers, chain.Steps, tape.Check}
 	}
 	for _, gate := range gates {
 		found, err := gate(e, f)

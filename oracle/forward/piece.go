@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/sorting"
+	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
@@ -137,7 +138,7 @@ func (q *Question) piece(r recording, known map[int]*tensor.Tensor) (*piece, err
 // answer is what was found of a piece.
 type answer struct {
 	*judge.Report
-	contract contract
+	contract lower.Contract
 	err      error // it is not known what right devices return
 }
 
@@ -151,7 +152,7 @@ func (q *Question) judge(p *piece) answer {
 		return p.equal()
 	}
 	var best answer
-	for i, k := range q.Claim.contracts() {
+	for i, k := range q.Claim.rules().Contracts() {
 		r, err := q.under(p, k)
 		if err != nil {
 			if i == 0 {
@@ -172,7 +173,7 @@ func (q *Question) judge(p *piece) answer {
 
 // equal holds whole numbers and truths to what they are: of the device's own numbers there is one answer.
 func (p *piece) equal() answer {
-	want, err := evaluate(p.graph, p.inputs, nil)
+	want, err := lower.Exact(p.graph, p.inputs, nil)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -201,29 +202,29 @@ func better(a, than answer) bool {
 func (q *Question) whole(*piece) bool { return len(q.Layers) == 0 }
 
 // under judges a piece under a contract.
-func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
+func (q *Question) under(p *piece, k lower.Contract) (*judge.Report, error) {
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
-		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure && !q.Claim.native || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
-			x = rounded(x, f)
+		if f, half := q.Claim.rules().Narrow(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure && !q.Claim.native || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
+			x = lower.Rounded(x, f)
 			inputs[i] = x
 		}
 		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
 	}
 	got := p.got
-	if f, half := q.Claim.half(); half && got.Format == fp16.Float32 && q.half(p.value) && holds(f, got.Data) {
-		got = rounded(got, f) // a file without such numbers
+	if f, half := q.Claim.rules().Narrow(); half && got.Format == fp16.Float32 && q.half(p.value) && holds(f, got.Data) {
+		got = lower.Rounded(got, f) // a file without such numbers
 	}
-	g, err := q.Claim.lower(p.graph, types, k, got.Format)
+	g, err := q.Claim.rules().Lower(p.graph, types, k, got.Format)
 	if err != nil {
 		return nil, err
 	}
 	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32, Shallow: len(g.Nodes) > mostSearched}
-	if f, half := q.Claim.half(); half {
+	if f, half := q.Claim.rules().Narrow(); half {
 		ask.Narrow = f
 	}
-	if _, half := q.Claim.half(); half && len(g.Nodes) <= 2 && k.name == "" {
+	if _, half := q.Claim.rules().Narrow(); half && len(g.Nodes) <= 2 && k.Name == "" {
 		return judge.Check(ask) // which looks for what else kernels round
 	}
 	ask.Written = true
@@ -237,7 +238,7 @@ func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
 // that device's. Others may happen to be numbers of it, and are not.
 func (q *Question) half(v int) bool {
 	if q.halves == nil {
-		g, types := q.Claim.stored(q.Graph), make([]graph.Type, len(q.Inputs))
+		g, types := q.Claim.rules().Stored(q.Graph), make([]graph.Type, len(q.Inputs))
 		for i, x := range q.Inputs {
 			types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
 			if q.Claim.Pure && !q.Claim.native && x.Format != fp16.Int64 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
@@ -59,7 +59,7 @@ func (f *findings) add(p *piece, a answer) {
 	case a.Verdict == judge.NoPower && a.Elements > 1:
 		f.powerless = append(f.powerless, p.name)
 	}
-	if name := a.contract.name; name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
+	if name := a.contract.Name; name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
 		f.others = append(f.others, name)
 	}
 }
@@ -121,31 +121,7 @@ func (f *findings) measure(p *piece, a answer) {
 }
 
 // exact evaluates a piece in float64.
-func (p *piece) exact() ([]float64, error) { return evaluate(p.graph, p.inputs, nil) }
-
-// evaluate evaluates a graph in float64, and rounds the result of each node with round, if it is not nil.
-func evaluate(g *graph.Graph, inputs []*tensor.Tensor, round func(t *tensor.Tensor)) ([]float64, error) {
-	types, in := make([]graph.Type, len(inputs)), slices.Clone(inputs)
-	for i, x := range in {
-		if x.Format != fp16.Int64 {
-			in[i] = tensor.Of(fp16.Float64, x.Data, x.Shape...)
-		}
-		types[i] = graph.Type{Shape: x.Shape, Format: in[i].Format}
-	}
-	p, err := g.Infer(graph.Mode{Precision: fp16.Float64}, types...)
-	if err != nil {
-		return nil, err
-	}
-	r := new(graph.Run)
-	if round != nil {
-		r.Seen = func(_ int, t *tensor.Tensor) { round(t) }
-	}
-	out, err := p.Run(r, in...)
-	if err != nil {
-		return nil, err
-	}
-	return out[0].Data, nil
-}
+func (p *piece) exact() ([]float64, error) { return lower.Exact(p.graph, p.inputs, nil) }
 
 // fail adds a finding.
 func (f *findings) fail(p *piece, a answer) {
@@ -206,7 +182,7 @@ func (f *findings) kind(p *piece, a answer) report.Verdict {
 	if err != nil {
 		return report.FailLogic
 	}
-	coarse, err := evaluate(p.graph, p.inputs, func(t *tensor.Tensor) {
+	coarse, err := lower.Exact(p.graph, p.inputs, func(t *tensor.Tensor) {
 		if t.Format != fp16.Int64 {
 			fp16.BFloat16.RoundSlice(t.Data, t.Data)
 		}

@@ -71,6 +71,9 @@ var greatest = map[string]bool{
 
 // step evaluates a step for exact inputs and for all that right kernels may have in their place.
 func step(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
+	if acc.thin {
+		return thinStep(op, in, acc)
+	}
 	flushes := computes(op)
 	if flushes {
 		in = flushable(in)

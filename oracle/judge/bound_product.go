@@ -16,17 +16,18 @@ type accumulator struct {
 	u      float64
 	narrow fp16.Format
 	cores  bool
+	thin   bool // no radii are asked for
 }
 
 // accumulator is that of a builder's kernels for an operation.
 func (b *builder) accumulator(op graph.Op) accumulator {
 	if f, is := accumulators[b.form.Atomic]; is && scatters(op) {
-		return accumulator{u: f.Ulp(1) / 2, narrow: f}
+		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
 	}
 	if f, is := accumulators[b.form.Accumulate]; is {
-		return accumulator{u: f.Ulp(1) / 2, narrow: f}
+		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
 	}
-	return accumulator{u: u, narrow: fp16.Float32, cores: b.cores}
+	return accumulator{u: u, narrow: fp16.Float32, cores: b.cores, thin: b.thin}
 }
 
 // accumulators are the formats of sums that are not float32, by the name that [Form] has for them.
@@ -62,6 +63,9 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 	n, err := terms(op, in, v)
 	if err != nil {
 		return nil, err
+	}
+	if acc.thin {
+		return thinProduct(op, in, v, n, acc)
 	}
 	t, err := of(op, in, magnitudes)
 	if err != nil {

@@ -162,7 +162,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		t.right[m] = make([]float64, n)
 	}
 	err := q.each(q.blocks(types), t.Contract, func(of *Question, b *builder, round rounded) error {
-		b.cores = t.b.cores
+		b.cores, b.thin = t.b.cores, t.b.thin
 		out, right, flushed, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
 		if err != nil {
 			return err

@@ -107,6 +107,7 @@ type builder struct {
 	broken bool // whether the fault could be built in
 
 	truncates bool // whether the output is cut off, not rounded
+	thin      bool // whether no radii are asked for, see thinStep
 }
 
 // point is a step whose result a kernel may round to the inputs' format.
@@ -268,6 +269,10 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 	shape := b.types[n.In[0]].Shape
 	one := func(v int) []int { return []int{v} }
 	switch op := n.Op.(type) {
+	case graph.MinMax:
+		return one(b.minmax(op.StartDim, shape, in[0]))
+	case graph.ZScore:
+		return one(b.zscore(op.StartDim, shape, in[0]))
 	case graph.Softmax:
 		return one(b.softmax(op, shape, in[0]))
 	case graph.LayerNorm:

@@ -32,6 +32,12 @@ type Question struct {
 	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
 
+	// Axes are the names of the output's axes, nil for those that follow from the graph.
+	Axes []string
+	// Truth, if not nil, is what exact arithmetic gives, without the roundings of a contract: for the figures of
+	// [Many].
+	Truth func() ([]float64, error)
+
 	built  built // the fault that the graph's steps have, for the question whether it explains the output
 	whole  []int // of a piece: the shape of the whole output
 	offset int   // of a piece: where it begins in it

@@ -63,6 +63,9 @@ func (q *Question) regions() []region {
 // axes are the names of an output's axes.
 func (q *Question) axes() []string {
 	rank := len(q.whole)
+	if len(q.Axes) == rank && rank > 0 {
+		return q.Axes
+	}
 	names := make([]string, rank)
 	for a := range names {
 		names[a] = fmt.Sprintf("axis %d at", a)

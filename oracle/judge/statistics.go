@@ -71,7 +71,7 @@ func (t *trial) quantum(f fp16.Format, i int, e []float64) float64 {
 	if !(ulp > 0) {
 		ulp = f.Smallest()
 	}
-	return max(e[i], ulp*ulp)
+	return max(e[i], ulp*ulp, t.grain)
 }
 
 // statistics compares the size of the errors, region by region, with that of simulated right kernels.

@@ -32,6 +32,9 @@ type trial struct {
 	// untried are the steps of which it was not asked whether they alone are rounded
 	untried int
 	zero    float64 // how plainly zeros would be seen, over the limit
+	// level, if not nil, is applied to expected squares, and grain is the least that an error is counted in.
+	level func(e []float64)
+	grain float64
 }
 
 // passes reports whether the output is right under the contract.
@@ -219,6 +222,9 @@ func (t *trial) without(k int, model []float64, rare [][]float64) []float64 {
 				e[i] = max(e[i], d*d)
 			}
 		}
+	}
+	if t.level != nil {
+		t.level(e)
 	}
 	return e
 }

@@ -12,7 +12,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .case import Case, CaseError, Raw, alike, precision_name, raw, stack
-from .graph import describe
+from .graph import Description, UnsupportedLayer, describe
+from .program import describe as describe_program
 
 
 _HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -54,10 +55,16 @@ class Recorder:
         precision = precision_name(precision)
         if precision not in (None, *_PRECISIONS):
             raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
-        self.description = describe(plain, noise=noise, input_channels=input_channels)
-        ins, outs = self.description.channels
-        if ins != outs:
-            raise CaseError(f"module: {ins} channels to {outs}: want as many, so that the output can be the next state")
+        self.description: Optional[Description] = None
+        try:
+            self.description = describe(plain, noise=noise, input_channels=input_channels)
+        except UnsupportedLayer:
+            if noise:
+                raise
+        if self.description is not None:
+            ins, outs = self.description.channels
+            if ins != outs:
+                raise CaseError(f"module: {ins} channels to {outs}: want as many, so that the output can be the next state")
         rollout: Dict[str, Any] = {"policy_type": policy, "precision": precision or "float32", "base_seed": seed}
         if clamp is not None:
             rollout["clamp_range"] = [float(v) for v in clamp]
@@ -81,8 +88,9 @@ class Recorder:
         if isinstance(layers, int) and not isinstance(layers, bool):
             raise CaseError(f"layers: {layers}: want True or a list of steps, such as [{layers}]")
         self.precision, self.autocast = precision, autocast
-        self.case = Case(path, self.description.operator, **rollout)
-        self.case.weights(self.description.weights)
+        self.case = Case(path, self.description.operator if self.description else {}, **rollout)
+        if self.description:
+            self.case.weights(self.description.weights)
         self.case.info = _provenance(plain, self.compiled)
         self.want = {1} if layers is True else set(layers or ())
         self.steps = steps
@@ -98,7 +106,7 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         self._hooks.append(self.module.register_forward_pre_hook(self._before))
         self._hooks.append(self.module.register_forward_hook(self._after))
-        site = self.description.noise
+        site = self.description and self.description.noise
         if site and not self.compiled:
             owner = self._owner(site)
             self._hooks.append(owner.register_forward_pre_hook(lambda *_: self._listen(True)))
@@ -149,12 +157,27 @@ class Recorder:
             raise CaseError(f"state: shape {list(x.shape)}: want [M,C,H,W]")
         if not self.inputs:
             self._arithmetic()
+        if self.description is None:
+            self._describe(args[0])
         self.given = None
         self.inputs.append(x)
         self._draws.kept.clear()
         self._seen = {}
         if self.compiled and self.description.noise and _same_draws():
             self._rehearse(x=args[0])
+
+    def _describe(self, x: torch.Tensor) -> None:
+        """Describes a module that is no list of layers by its first call, without the hooks of this recorder."""
+        mine = [(h.hooks_dict_ref(), h.id) for h in self._hooks]
+        kept = [of.pop(key) for of, key in mine]
+        try:
+            with torch.autocast(x.device.type, enabled=False):
+                self.description = describe_program(self.plain, x)
+        finally:
+            for (of, key), hook in zip(mine, kept):
+                of[key] = hook
+        self.case.operator = dict(self.description.operator)
+        self.case.weights(self.description.weights)
 
     def _rehearse(self, x: torch.Tensor) -> None:
         """Draws what the compiled module is about to draw, by the plain one, and takes the generator back."""
@@ -187,7 +210,7 @@ class Recorder:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         for h in self._hooks:
             h.remove()
-        if self.description.noise and not self.compiled:
+        if self.description and self.description.noise and not self.compiled:
             self._draws.__exit__(None, None, None)
         states = self.inputs + ([self.last] if self.last is not None else [])
         if len(states) < 2:

@@ -1,0 +1,244 @@
+// Package chain judges the steps of a rollout whose operator is any graph of registered operations. Each step of an
+// engine batch is one chain: of the state before and the draws of its noise it makes, by the operator, the policy and
+// the post-processing, the state after. The roundings of the claim are written into that graph, and package judge
+// says whether what the device has is what right devices may have, and what all steps say together.
+package chain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/facts"
+	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Steps is the gate: it takes the place of all gates that emulate the operator.
+func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
+	c := &checker{Gate: facts.Begin(ev, f), claim: lower.Claim{Mode: ev.Mode}, places: places(ev)}
+	c.step = stepOf(ev.Op, ev.Case.Rollout, ev.Mode, ev.States.H, ev.States.W)
+	if err := c.judgeable(); err != nil {
+		f.Report.Unjudged = append(f.Report.Unjudged, "all steps: "+err.Error())
+		return nil, nil
+	}
+	best, err := c.search()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.faults(best); err != nil {
+		return nil, err
+	}
+	return c.Found, c.report(best)
+}
+
+// checker is the gate at work.
+type checker struct {
+	*facts.Gate
+	claim  lower.Claim
+	step   *step
+	places []place
+}
+
+// judgeable says why steps cannot be judged, if they cannot.
+func (c *checker) judgeable() error {
+	if c.step.block != nil && c.Stream == nil {
+		return fmt.Errorf("the draws of the noise are unknown")
+	}
+	q := judge.Question{Graph: c.step.g}
+	if node, err := q.Unknown(); err != nil {
+		return fmt.Errorf("%s: op %w", node, err)
+	}
+	return nil
+}
+
+// many are all steps under a contract of the claim.
+func (c *checker) many(k lower.Contract) *judge.Many {
+	return &judge.Many{
+		N: len(c.places), Cores: c.cores(), Others: c.others(k),
+		At: func(i int) (judge.Question, error) {
+			p := c.places[i]
+			return c.ask(c.step, k, p, c.state(p, p.t-1), p)
+		},
+		Progress: func(done int) error {
+			c.Gate.Progress("steps", done, len(c.places))
+			return c.Ctx.Err()
+		},
+	}
+}
+
+// cores reports whether products may be those of units that truncate: of half and TF32 operands on a GPU.
+func (c *checker) cores() bool {
+	m := c.Mode
+	return m.Precision == fp16.TF32 || m.Autocast == operator.CUDA113 || m.Autocast == operator.CUDA2
+}
+
+// ask asks of a step, with the state before and draws of other places where they are others.
+func (c *checker) ask(s *step, k lower.Contract, p place, state *tensor.Tensor, draws place) (judge.Question, error) {
+	in, err := c.inputs(p, state, draws)
+	if err != nil {
+		return judge.Question{}, err
+	}
+	return s.question(c.claim, k, in, c.state(p, p.t))
+}
+
+// found is what all steps are under a contract.
+type found struct {
+	*judge.Joint
+	k    lower.Contract
+	many *judge.Many
+	own  bool // the claim's own contract
+}
+
+// better reports whether the steps fit this contract better than another.
+func (f *found) better(than *found) bool {
+	if f.Passes() != than.Passes() {
+		return f.Passes()
+	}
+	wrong := func(f *found) (n int, most float64) {
+		for i := range f.Each {
+			if f.Each[i].Fails() {
+				n++
+			}
+			most = max(most, f.Each[i].Excess, float64(f.Each[i].Violations))
+		}
+		return n, most
+	}
+	n, most := wrong(f)
+	m, other := wrong(than)
+	return n < m || n == m && most < other
+}
+
+// search finds the contract under which the steps are right, or fit best: the claim's own first, and then those that
+// explain the first wrong step.
+func (c *checker) search() (*found, error) {
+	m := c.many(c.claim.Contracts()[0])
+	plain, err := m.Plain(0)
+	if err != nil {
+		return nil, err
+	}
+	best := &found{many: m, own: true}
+	if best.Joint, err = m.Under(plain); err != nil || best.Passes() {
+		return best, err
+	}
+	at := best.worst()
+	likely, err := c.likely(best, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range likely {
+		one, err := l.many.One(at, l.contract)
+		if err != nil {
+			return nil, err
+		}
+		if one.Fails() {
+			continue
+		}
+		f := &found{k: l.k, many: l.many, own: l.k.Name == "" && len(l.contract.Round) == 0}
+		if f.Joint, err = l.many.Under(l.contract); err != nil {
+			return nil, err
+		}
+		if f.better(best) {
+			best = f
+		}
+		if best.Passes() {
+			break
+		}
+	}
+	return best, nil
+}
+
+// candidate is a contract that may explain a step.
+type candidate struct {
+	k        lower.Contract
+	many     *judge.Many
+	contract judge.Contract
+	off      float64 // how far the step is from it
+}
+
+// Beyond mostFormed times the errors that right devices have no other form of an operation explains a step; and
+// one that rounds elsewhere explains it where it is nearer to the step by nearer, and not farther than the nearest by
+// a half. Of all that are left mostTried are tried.
+const (
+	mostFormed = 1e3
+	nearer     = .9
+	mostTried  = 8
+)
+
+// likely are the contracts that may explain a step which the claim's own does not, the nearest first. In float32 they
+// all have the same exact numbers, and only their errors are of another size.
+func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
+	_, half := c.claim.Narrow()
+	exact := !half && c.Mode.Precision != fp16.TF32
+	if exact && plain.Each[at].Centre > mostFormed {
+		return nil, nil
+	}
+	off, err := plain.many.Off(at, plain.Contract)
+	if err != nil {
+		return nil, err
+	}
+	least := off
+	for _, k := range c.claim.Contracts() {
+		m := c.many(k)
+		contracts, err := m.Contracts(at)
+		if err != nil {
+			return nil, err
+		}
+		for _, contract := range contracts {
+			if contract.String() == plain.String() && k.Name == "" {
+				continue
+			}
+			far, err := m.Off(at, contract)
+			if err != nil {
+				return nil, err
+			}
+			least = min(least, far)
+			all = append(all, candidate{k, m, contract, far})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off, b.off) })
+	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (a.off > nearer*off || a.off > 1.5*least) })
+	return all[:min(len(all), mostTried)], nil
+}
+
+// worst is the first wrong step; the worst of all where only their sum is wrong.
+func (f *found) worst() int {
+	if i := f.First(); i >= 0 {
+		return i
+	}
+	worst := 0
+	for i := range f.Each {
+		if f.Each[i].Excess > f.Each[worst].Excess {
+			worst = i
+		}
+	}
+	return worst
+}
+
+// fewLooked is at how many steps that are right by themselves faults are looked for, spread over all.
+const fewLooked = 3
+
+// faults looks for causes at the first wrong step and the one after it, or in some steps.
+func (c *checker) faults(f *found) error {
+	n := len(c.places)
+	var at []int
+	if first := f.First(); first >= 0 {
+		at = []int{first}
+		for i := first + 1; i < n && len(at) < 2; i++ {
+			if c.places[i].batch == c.places[first].batch {
+				at = append(at, i)
+			}
+		}
+	} else {
+		for k := range min(n, fewLooked) {
+			at = append(at, k*(n-1)/max(1, min(n, fewLooked)-1))
+		}
+		at = slices.Compact(at)
+	}
+	return f.many.Faults(f.Joint, at, f.First() >= 0)
+}

@@ -1,0 +1,211 @@
+package chain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// report fills in what was found.
+func (c *checker) report(f *found) error {
+	c.rows(f)
+	c.Report.Subject += "; " + c.operations()
+	if f.Passes() {
+		c.Report.Contract = c.Report.Claim
+		if !f.own {
+			c.Report.Contract = strings.TrimPrefix(fmt.Sprintf("%s; %v", f.k.Name, f.Contract), "; ")
+		}
+		if slices.Contains(f.Blind, noOperator) || slices.Contains(f.Blind, allZeros) {
+			c.Find(report.Finding{Verdict: report.NoPower, Gate: "accuracy", Step: -1, Realization: -1, Excess: 1,
+				Text: "the operator's part in the states is no larger than the errors of right devices: one that left it out would pass"})
+		}
+		c.unknown(f)
+	} else if err := c.fail(f); err != nil {
+		return err
+	}
+	c.blind(f)
+	c.Report.Notes = append(c.Report.Notes,
+		"steps were judged as chains of operations, from state to state: statistics of the noise, other states and blends than the nearest, and probes were not looked at")
+	if c.Case.Layers != nil {
+		c.Report.Notes = append(c.Report.Notes, "recorded layers of this operator were not looked at")
+	}
+	return nil
+}
+
+// mostOperations is how many operations a subject names.
+const mostOperations = 6
+
+// operations names those of the operator that are no layers.
+func (c *checker) operations() string {
+	var names []string
+	for _, n := range c.Op.Nodes() {
+		if n.Op == operator.OpOther && !slices.Contains(names, n.Other.Name()) {
+			names = append(names, n.Other.Name())
+		}
+	}
+	if more := len(names) - mostOperations; more > 0 {
+		names = append(names[:mostOperations], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknown notes elements of which nothing is known, with which no verdict is a pass.
+func (c *checker) unknown(f *found) {
+	n := 0
+	for i := range f.Each {
+		n += f.Each[i].Unknown
+	}
+	if n > 0 {
+		c.Report.Unjudged = append(c.Report.Unjudged, fmt.Sprintf("%d numbers of which it is not known what right devices return", n))
+	}
+}
+
+// rows are the figures of each step, of all engine batches together.
+func (c *checker) rows(f *found) {
+	for i, e := range f.Each {
+		p := c.places[i]
+		if p.batch == 0 {
+			c.Report.Steps = append(c.Report.Steps, report.StepRow{Step: p.t})
+		}
+		r := &c.Report.Steps[len(c.Report.Steps)-1]
+		share := float64(p.hi-p.lo) / float64(c.States.M)
+		r.MaxAbs, r.Peak = max(r.MaxAbs, diff.Number(e.MaxAbs)), max(r.Peak, diff.Number(e.Peak))
+		r.MeanAbs += diff.Number(share * e.MeanAbs)
+		r.R64 += diff.Number(share * e.Squares)
+		r.Re += diff.Number(share * e.Centre * e.Centre)
+		r.Violation = r.Violation || e.Fails()
+	}
+	o, squares := &c.Report.OneStep, 0.0
+	for i := range c.Report.Steps {
+		r := &c.Report.Steps[i]
+		r.Re = diff.Number(math.Sqrt(float64(r.Re)))
+		o.MaxAbs = max(o.MaxAbs, r.MaxAbs)
+		o.MeanAbs += r.MeanAbs / diff.Number(len(c.Report.Steps))
+		squares += float64(r.R64) / float64(len(c.Report.Steps))
+	}
+	o.RMSOverExpected = diff.Number(math.Sqrt(squares))
+}
+
+// fail adds the finding of the first wrong step, or of a fault that shows in all of them together.
+func (c *checker) fail(f *found) error {
+	i := f.First()
+	if i < 0 && f.Cause != nil {
+		i = f.Cause.First
+	}
+	x := report.Finding{Gate: "accuracy", Step: -1, Realization: -1, Excess: diff.Number(f.Excess)}
+	where := f.Region
+	if i >= 0 {
+		p, e := c.places[i], &f.Each[i]
+		x.Step, x.Excess, where = p.t, diff.Number(max(e.Excess, float64(e.Violations))), e.Region
+		if p.hi == p.lo+1 {
+			x.Realization = p.lo
+		}
+		x.Text = fmt.Sprintf("step %d: errors are up to %s times the limit of right devices", p.t, report.Three(e.Excess))
+		if e.Violations > 0 {
+			x.Text = fmt.Sprintf("step %d: %d of %d numbers are not finite where right devices' are, or the other way round", p.t, e.Violations, e.Elements)
+		}
+		c.Report.Worst = append(c.Report.Worst, c.element(p, e.Worst)...)
+	} else {
+		x.Text = fmt.Sprintf("errors of all steps together are up to %s times the limit of right devices", report.Three(f.Excess))
+	}
+	if where != "everywhere" {
+		x.Slice = where
+		x.Text += " in " + where
+	}
+	var err error
+	if f.Cause != nil {
+		c.cause(&x, f)
+	} else if x.Verdict, err = c.kind(max(0, i), f); err != nil {
+		return err
+	}
+	c.Find(x)
+	return nil
+}
+
+// cause names what is wrong.
+func (c *checker) cause(x *report.Finding, f *found) {
+	cause := f.Cause
+	x.ID, x.Verdict, x.Diagnosis, x.Advice = cause.ID, table.ByID(cause.ID).Verdict, cause.Title, sentence(cause.Advice)
+	if f.First() < 0 {
+		x.Text = fmt.Sprintf("step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", x.Step, report.Three(cause.Amount*cause.Power), report.Three(cause.Amount))
+	}
+}
+
+// sentence makes advice begin and end like one.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// kind says whether a failure without a name is one of logic or of precision: of logic if its errors are more than
+// four times those of bfloat16, the coarsest arithmetic there is.
+func (c *checker) kind(i int, f *found) (report.Verdict, error) {
+	p := c.places[i]
+	in, err := c.inputs(p, c.state(p, p.t-1), p)
+	if err != nil {
+		return "", err
+	}
+	exact, err := lower.Exact(c.step.g, in, nil)
+	if err != nil {
+		return "", err
+	}
+	coarse, err := lower.Exact(c.step.g, in, func(t *tensor.Tensor) {
+		if t.Format != fp16.Int64 {
+			fp16.BFloat16.RoundSlice(t.Data, t.Data)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	if squares(c.state(p, p.t).Data, exact) <= 16*squares(coarse, exact) {
+		return report.FailPrecision, nil
+	}
+	return report.FailLogic, nil
+}
+
+func squares(a, b []float64) (s float64) {
+	for i, v := range a {
+		s += float64((v - b[i]) * (v - b[i]))
+	}
+	return s
+}
+
+// element is the worst element of a step.
+func (c *checker) element(p place, w *judge.Worst) []report.Element {
+	if w == nil || len(w.Index) != 4 {
+		return nil
+	}
+	number := func(s string) diff.Number {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			v = math.NaN()
+		}
+		return diff.Number(v)
+	}
+	e := report.Element{Step: p.t, Realization: p.lo + w.Index[0], C: w.Index[1], H: w.Index[2], W: w.Index[3], Rounded: w.Exact, Got: w.Got}
+	e.Exact, e.GotValue = number(w.Exact), number(w.Got)
+	return []report.Element{e}
+}
+
+// blind lists what this run could not have shown.
+func (c *checker) blind(f *found) {
+	for _, id := range f.Blind {
+		if id == noOperator {
+			continue
+		}
+		c.Report.Blind = append(c.Report.Blind, report.Blind{Name: table.ByID(id).Name, Least: diff.Number(math.Inf(1))})
+	}
+}

@@ -1,0 +1,143 @@
+package chain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// step is one step of a rollout as a graph: the operator, its noise as arithmetic on draws that are an input, the
+// policy and the post-processing.
+type step struct {
+	g      *graph.Graph // of the state, and of draws if there is noise
+	block  *noise.Block // nil if there is none
+	before *graph.Graph // what the noise goes into, of the state
+}
+
+// stepOf returns the step of an operator.
+func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int) *step {
+	from := op.GraphOf(op.HasNoise(), h, w)
+	s := &step{g: graph.New(new(graph.Kept))}
+	of := make([]int, len(from.Values))
+	for _, v := range from.Inputs {
+		of[v] = s.g.Input("state")
+	}
+	for v := range from.Values {
+		if t := from.Values[v].Const; t != nil {
+			of[v] = s.g.Constant(from.Values[v].Name, t)
+		}
+	}
+	for i := range from.Nodes {
+		n := &from.Nodes[i]
+		in := make([]int, len(n.In))
+		for k, v := range n.In {
+			in[k] = of[v]
+		}
+		if o, is := n.Op.(graph.Noise); is {
+			s.block, s.before = &o.Block, until(from, n.In[0], i)
+			of[n.Out[0]] = s.noise(from.Name(n), in[0], mode)
+			continue
+		}
+		for k, v := range s.g.AddNode(n.Op, from.Name(n), len(n.Out), in...) {
+			of[n.Out[k]] = v
+		}
+	}
+	s.g.Outputs = []int{c.Step(s.g, s.g.Inputs[0], of[from.Outputs[0]])}
+	return s
+}
+
+// until is a graph up to a value, which its first nodes make.
+func until(g *graph.Graph, value, nodes int) *graph.Graph {
+	part := *g
+	part.Nodes, part.Outputs = slices.Clip(g.Nodes[:nodes]), []int{value}
+	return &part
+}
+
+// noise adds a block's arithmetic to a value.
+func (s *step) noise(name string, x int, mode operator.Mode) int {
+	draws := s.g.Input("draws")
+	if s.block.Type == noise.Dropout {
+		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x, draws)
+	}
+	scale := mode.Scalar(s.block.Scale, mode.Precision)
+	scaled := s.g.Add(graph.Binary{Of: pointwise.Mul, Other: &scale}, name+".scaled", draws)
+	if s.block.Type == noise.Multiplicative {
+		one := 1.0
+		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x, s.g.Add(graph.Binary{Of: pointwise.Add, Other: &one}, name+".factor", scaled))
+	}
+	return s.g.Add(graph.Addition, name, x, scaled)
+}
+
+// types are those of a step's inputs, for a state of a type.
+func (s *step) types(mode operator.Mode, state graph.Type) ([]graph.Type, error) {
+	if s.block == nil {
+		return []graph.Type{state}, nil
+	}
+	p, err := s.before.Infer(mode, state)
+	if err != nil {
+		return nil, err
+	}
+	t := p.Type(s.before.Outputs[0])
+	draws := graph.Type{Shape: t.Shape, Format: s.block.Format(t.Format)}
+	if s.block.Type == noise.Dropout {
+		draws.Shape = []int{t.Shape[0], t.Shape[1], 1, 1}
+	}
+	return []graph.Type{state, draws}, nil
+}
+
+// drawn are the numbers that a step's noise scales, or of dropout multiplies by.
+func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
+	x, b := tensor.New(fp16.Float64, t.Shape...), *s.block
+	switch b.Type {
+	case noise.Dropout:
+		for i := range x.Data {
+			x.Data[i] = 1
+		}
+	case noise.Multiplicative:
+		b.Type = noise.Gaussian
+	}
+	if b.Type != noise.Dropout {
+		b.Scale = 1
+	}
+	if d != nil {
+		if err := b.Apply(x, x, noise.Time{}, d); err != nil {
+			return nil, err
+		}
+	}
+	y := tensor.New(t.Format, t.Shape...)
+	t.Format.RoundSlice(y.Data, x.Data)
+	return y, nil
+}
+
+// axes are the names of a state's.
+var axes = []string{"realization", "channel", "image row", "image column"}
+
+// question asks whether a step is what a contract of a claim makes of its inputs.
+func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, got *tensor.Tensor) (judge.Question, error) {
+	types := make([]graph.Type, len(in))
+	for i, x := range in {
+		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
+	}
+	g, err := c.Lower(s.g, types, k, got.Format)
+	if err != nil {
+		return judge.Question{}, fmt.Errorf("step: %w", err)
+	}
+	q := judge.Question{Graph: g, Inputs: in, Output: got, Written: true, Narrow: fp16.Float32, Axes: axes}
+	if f, half := c.Narrow(); half {
+		q.Narrow = f
+	}
+	if c.Mode.Precision == fp16.TF32 {
+		q.Operands = map[fp16.Rounding]string{fp16.NearestEven: "tf32", fp16.NearestAway: "tf32 ties away", fp16.TowardZero: "tf32 truncated"}[c.Mode.TF32]
+	}
+	q.Truth = func() ([]float64, error) { return lower.Exact(s.g, in, nil) }
+	return q, nil
+}

@@ -1,0 +1,242 @@
+// Package lower writes the roundings of a claim into a graph, as casts: the operands that autocast casts, and the
+// results that it stores. What comes of it is exact arithmetic with those roundings alone.
+package lower
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Claim is the arithmetic that a device says it has.
+type Claim struct {
+	Mode graph.Mode
+	// Pure is a half precision without autocast: weights, inputs and all results are of it. The mode is then
+	// float32, and Half the format.
+	Pure bool
+	Half fp16.Format
+	// Native is set for a graph that was recorded in that half itself, whose casts are its own.
+	Native bool
+}
+
+// Narrow returns the half format of a claim; ok is false if it has none.
+func (c Claim) Narrow() (f fp16.Format, ok bool) {
+	f = c.Mode.Precision
+	if c.Pure {
+		f = c.Half
+	}
+	return f, f.Half()
+}
+
+// Contract says which of a claim's roundings a device has.
+type Contract struct {
+	Name     string // "" for all
+	operands bool   // those of the operands of products, by autocast
+	stores   func(op graph.Op) bool
+	kernels  bool // what is made and read within one kernel is read before it is stored
+}
+
+// products are the operations whose results a compiler leaves to a library, which stores them.
+var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
+	"addmm", "baddbmm", "gemm", "einsum", "scaled_dot_product_attention"}
+
+// Contracts are those that right devices of a claim have: the claim's own first.
+func (c Claim) Contracts() []Contract {
+	every := func(graph.Op) bool { return true }
+	all := []Contract{{"", true, every, false}}
+	if _, half := c.Narrow(); !half {
+		return all
+	}
+	none := func(graph.Op) bool { return false }
+	return append(all,
+		Contract{"what lies between two products is one kernel, which keeps float32", true, every, true},
+		Contract{"results of products stored, and what follows them kept in float32", true, isProduct, false},
+		Contract{"operands of products rounded, and all results kept in float32", true, none, false},
+		Contract{"float32", false, none, false})
+}
+
+func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
+
+// windowed reports whether an operation reads each number several times, at other places than its own, so
+// that what it reads lies in memory.
+func windowed(op graph.Op) bool {
+	return strings.Contains(op.Name(), "pool") || op.Name() == "interpolate"
+}
+
+// lowering writes a contract's roundings into a graph.
+type lowering struct {
+	claim Claim
+	Contract
+	p    *graph.Program
+	from *graph.Graph
+	to   *graph.Graph
+	of   []int // by value of from, as it is stored
+	made []int // and as its kernel has it
+	// kernel numbers the kernels of a compiler that fuses what lies between products: how many products
+	// there are on the longest way to a value.
+	kernel []int
+	wide   []bool // casts that are left out
+	cast   map[castKey]int
+}
+
+type castKey struct {
+	value int
+	f     fp16.Format
+}
+
+// Lower returns a graph with the roundings of a contract as casts. types are those of its inputs. A last
+// rounding to the format in which the output is stored is left out, since storing rounds.
+func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*graph.Graph, error) {
+	g = c.Stored(g)
+	p, err := g.Infer(c.Mode, types...)
+	if err != nil {
+		return nil, err
+	}
+	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]bool, len(g.Values)), map[castKey]int{}}
+	for _, v := range g.Inputs {
+		l.of[v] = l.to.Input(g.Values[v].Name)
+	}
+	for v := range g.Values {
+		if t := g.Values[v].Const; t != nil {
+			l.of[v] = l.to.Constant(g.Values[v].Name, t)
+		}
+	}
+	for i := range g.Nodes {
+		l.node(i, stored)
+	}
+	for _, v := range g.Outputs {
+		l.to.Outputs = append(l.to.Outputs, l.of[v])
+	}
+	return l.to, nil
+}
+
+// Stored returns a graph with constants as the claim stores them, and casts to float32 as to its format: that
+// is what x.to(y.dtype) has left in a recording of float32. A recording in that half has its casts itself.
+func (c Claim) Stored(g *graph.Graph) *graph.Graph {
+	if !c.Pure {
+		return g
+	}
+	n := *g
+	n.Values = slices.Clone(g.Values)
+	for v := range n.Values {
+		if t := n.Values[v].Const; t != nil && t.Format != fp16.Int64 && t.Format != c.Half {
+			n.Values[v].Const = Rounded(t, c.Half)
+		}
+	}
+	n.Nodes = slices.Clone(g.Nodes)
+	for i := range n.Nodes {
+		if cast, is := n.Nodes[i].Op.(graph.Cast); is && !c.Native && cast.Dtype == fp16.Float32.String() {
+			n.Nodes[i].Op = graph.Cast{Dtype: c.Half.String()}
+		}
+	}
+	n.Kept = new(graph.Kept)
+	return &n
+}
+
+// Rounded returns a tensor's numbers in a format.
+func Rounded(t *tensor.Tensor, f fp16.Format) *tensor.Tensor {
+	r := tensor.New(f, t.Shape...)
+	f.RoundSlice(r.Data, t.Data)
+	return r
+}
+
+// node adds a node with its roundings.
+func (l *lowering) node(i int, stored fp16.Format) {
+	n := &l.from.Nodes[i]
+	at := l.next(n)
+	if l.keeps(n) {
+		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]], l.wide[n.Out[0]] = l.of[n.In[0]], l.made[n.In[0]], at, true
+		return
+	}
+	in := make([]int, len(n.In))
+	for k, v := range n.In {
+		in[k] = l.of[v]
+		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) {
+			in[k] = l.made[v]
+		}
+		if f := l.p.Operand(i, k); l.operands && f.Half() && (f != l.p.Type(v).Format || l.wide[v]) {
+			in[k] = l.round(v, f)
+		}
+	}
+	name := l.from.Name(n)
+	if l.biasApart(n) && l.p.Operand(i, 0).Half() && l.operands {
+		shape := graph.Ints(slices.Repeat([]int{1}, len(l.p.Type(n.In[0]).Shape)))
+		shape[1] = -1
+		bias := l.to.Add(graph.Reshape{Shape: shape}, name+".bias", in[2])
+		y := l.store(i, l.to.Add(n.Op, name+".product", in[:2]...), n.Out[0], fp16.Float64)
+		l.of[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, y, bias), n.Out[0], stored), at
+		return
+	}
+	out := l.to.AddNode(n.Op, name, len(n.Out), in...)
+	for k, v := range n.Out {
+		l.of[v] = l.store(i, out[k], v, stored)
+		if l.kernel[v] = at; !isProduct(n.Op) {
+			l.made[v] = out[k]
+		}
+	}
+}
+
+// keeps reports whether a node is a cast to a half precision that a contract leaves out: its numbers are kept as
+// they are.
+func (l *lowering) keeps(n *graph.Node) bool {
+	cast, is := n.Op.(graph.Cast)
+	if !is || l.stores(n.Op) || l.p.Type(n.In[0]).Format == fp16.Int64 {
+		return false
+	}
+	f, err := fp16.ParseFormat(cast.Dtype)
+	return err == nil && f.Half()
+}
+
+// next is the kernel that a node belongs to.
+func (l *lowering) next(n *graph.Node) (at int) {
+	for _, v := range n.In {
+		at = max(at, l.kernel[v])
+	}
+	if isProduct(n.Op) {
+		at++
+	}
+	return at
+}
+
+// biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once
+// more: under autocast on CUDA all are, and on the CPU, where PyTorch has them of oneDNN, transposed ones.
+func (l *lowering) biasApart(n *graph.Node) bool {
+	name := n.Op.Name()
+	if len(n.In) != 3 || !strings.HasPrefix(name, "conv") {
+		return false
+	}
+	return l.claim.Mode.BiasApart() || l.claim.Mode.Autocast != graph.NoAutocast && strings.HasPrefix(name, "conv_transpose")
+}
+
+// round returns a value rounded to a format of operands.
+func (l *lowering) round(v int, f fp16.Format) int {
+	key := castKey{v, f}
+	if made, ok := l.cast[key]; ok {
+		return made
+	}
+	name := l.from.Values[v].Name + "." + f.String()
+	if t := l.from.Values[v].Const; t != nil {
+		l.cast[key] = l.to.Constant(name, Rounded(t, f))
+	} else {
+		l.cast[key] = l.to.Add(graph.Cast{Dtype: f.String()}, name, l.of[v])
+	}
+	return l.cast[key]
+}
+
+// store returns what node i has made, for value v, as the contract stores it.
+func (l *lowering) store(i, made, v int, stored fp16.Format) int {
+	f := l.p.Type(v).Format
+	last := f == stored && slices.Contains(l.from.Outputs, v) && !l.read(v)
+	if !f.Half() || last || !l.stores(l.from.Nodes[i].Op) {
+		return made
+	}
+	return l.to.Add(graph.Cast{Dtype: f.String()}, l.from.Values[v].Name+".stored", made)
+}
+
+// read reports whether a node reads a value.
+func (l *lowering) read(v int) bool {
+	return slices.ContainsFunc(l.from.Nodes, func(n graph.Node) bool { return slices.Contains(n.In, v) })
+}

@@ -1,0 +1,381 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+)
+
+// Many are evaluations of one graph by one device, each of its own inputs, such as the steps of a rollout, each from
+// the device's own state. Each is judged by itself, with limits that all of them know together, and what is too
+// small to show in one adds up over all.
+type Many struct {
+	N  int
+	At func(i int) (Question, error) // evaluation i, from 0 on: asked for again where it is needed again
+	// Others are right answers to other questions: what else the device may have computed.
+	Others []Other
+	// Cores is set where products may be those of units that truncate, see [Question].
+	Cores bool
+	// Progress, if not nil, is called after each evaluation.
+	Progress func(done int) error
+}
+
+// Other is another computation, as a fault: its name, what to do, and its questions, of which those without a graph
+// are none. Any says that any amount of it is the fault, as of a constant that is another one.
+type Other struct {
+	Fault
+	Any bool
+	At  func(i int) (Question, error)
+}
+
+// Each is what was found of one evaluation.
+type Each struct {
+	Violations, Unknown, Flips, Elements int
+	Errors                               float64 // their mean square over what is expected
+	Excess                               float64 // how far the worst statistic is above its limit; above 1 it is wrong
+	Region                               string
+	Worst                                *Worst
+	Figures
+	ways ways
+}
+
+// Figures are errors of an output: from exact arithmetic, and from the contract.
+type Figures struct {
+	MaxAbs, MeanAbs float64 // from exact arithmetic
+	// Squares is the mean square of those errors and Peak the largest, both over what the contract makes one expect,
+	// its roundings among it; Centre is the root mean square of the errors from the contract.
+	Squares, Peak, Centre float64
+}
+
+// Fails reports whether an evaluation is wrong by itself.
+func (e *Each) Fails() bool { return e.Violations > 0 || e.Excess > 1 }
+
+// Joint is what was found of all evaluations under one contract.
+type Joint struct {
+	Contract
+	Each   []Each
+	Excess float64 // of the sums over all
+	Region string
+	Cause  *Cause
+	// Blind are faults, by ID, that this data would not show.
+	Blind []string
+}
+
+// Cause is the fault that explains the errors, from an evaluation on.
+type Cause struct {
+	Fault
+	First         int
+	Amount, Power float64
+}
+
+// First is the first evaluation that is wrong by itself, -1 if none is.
+func (j *Joint) First() int { return slices.IndexFunc(j.Each, func(e Each) bool { return e.Fails() }) }
+
+// Passes reports whether all is right.
+func (j *Joint) Passes() bool { return j.Excess <= 1 && j.Cause == nil && j.First() < 0 }
+
+// thinKernels are the right kernels that are simulated of each evaluation, and doubtKernels those of one that is
+// less than mostDoubt times above a limit: a few say little of a tail.
+const (
+	thinKernels  = 4
+	doubtKernels = 24
+	mostDoubt    = 30
+)
+
+// question is evaluation i, ready to be judged.
+func (m *Many) question(i int, at func(i int) (Question, error)) (*Question, []graph.Type, error) {
+	q, err := at(i)
+	if err != nil || q.Graph == nil {
+		return nil, nil, err
+	}
+	q.Graph = q.withScalars()
+	if q.Narrow == fp16.Float64 {
+		q.Narrow = q.narrowest()
+	}
+	q.Shallow, q.whole = true, q.Output.Shape
+	types, err := q.types()
+	if err != nil {
+		return nil, nil, err
+	}
+	if want := types[q.Graph.Outputs[0]].Shape; !slices.Equal(want, q.Output.Shape) {
+		return nil, nil, fmt.Errorf("output of shape %v: want %v", q.Output.Shape, want)
+	}
+	return &q, types, nil
+}
+
+// Plain is the contract of evaluation i without any other form or rounding than its graph says.
+func (m *Many) Plain(i int) (Contract, error) {
+	q, _, err := m.question(i, m.At)
+	if err != nil {
+		return Contract{}, err
+	}
+	return Contract{Form: Form{written: q.Written, Operands: q.Operands}}, nil
+}
+
+// Contracts are those that explain evaluation i best, see [Question].
+func (m *Many) Contracts(i int) ([]Contract, error) {
+	q, types, err := m.question(i, m.At)
+	if err != nil {
+		return nil, err
+	}
+	return q.likely(types)
+}
+
+// Off is how far evaluation i is from what a contract stores, as [Question] compares contracts.
+func (m *Many) Off(i int, c Contract) (float64, error) {
+	q, _, err := m.question(i, m.At)
+	if err != nil {
+		return 0, err
+	}
+	y, err := q.made(c)
+	return q.places(y), err
+}
+
+// One judges evaluation i alone under a contract.
+func (m *Many) One(i int, c Contract) (*Each, error) {
+	alone := *m
+	alone.N, alone.At, alone.Progress = 1, func(int) (Question, error) { return m.At(i) }, nil
+	j, err := alone.Under(c)
+	if err != nil {
+		return nil, err
+	}
+	return &j.Each[0], nil
+}
+
+// Under judges all under a contract. See [Many.Faults] for what lies along a fault.
+func (m *Many) Under(c Contract) (*Joint, error) {
+	j := &Joint{Contract: c}
+	var all totals
+	for i := range m.N {
+		q, types, err := m.question(i, m.At)
+		if err != nil {
+			return nil, err
+		}
+		t, err := q.tryThin(types, c, m.Cores)
+		if err != nil {
+			return nil, err
+		}
+		each := Each{Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements, Errors: t.errors(), Worst: t.worst, ways: t.ways}
+		if each.Figures, err = q.figures(t); err != nil {
+			return nil, err
+		}
+		j.Each = append(j.Each, each)
+		all.add(q, t)
+		if m.Progress != nil {
+			if err := m.Progress(i + 1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	pool(j.Each)
+	j.Excess, j.Region = all.excess()
+	return j, nil
+}
+
+// tryThin is try without radii and without faults.
+func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, error) {
+	t, err := q.tryKernels(types, c, cores, thinKernels)
+	if err == nil {
+		if x, _ := t.ways.excess(); x > 1 && x < mostDoubt {
+			t, err = q.tryKernels(types, c, cores, doubtKernels)
+			t.right, t.others = t.right[:thinKernels], t.others[:min(len(t.others), thinKernels)]
+		}
+	}
+	return t, err
+}
+
+func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernels int) (*trial, error) {
+	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
+	values, err := t.b.values(c.Round)
+	if err != nil {
+		return nil, err
+	}
+	t.round = t.b.rounds(values, q.Narrow)
+	t.b.thin, t.b.cores = true, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
+	f := q.Output.Format
+	if err := q.simulate(types, t, kernels, false); err != nil {
+		return nil, err
+	}
+	for i := range t.r {
+		t.r[i] = math.Inf(1)
+	}
+	t.stored = make([]float64, len(t.y))
+	t.store(f, t.stored, t.y)
+	t.level, t.grain = q.level(), t.usualFlip(f)
+	var rare [][]float64
+	if t.flushed != nil {
+		rare = append(rare, t.flushed)
+	}
+	t.expect(f, rare)
+	q.statistics(t)
+	q.count(t)
+	return t, nil
+}
+
+// level makes what is expected of an element no less than the mean of its plane and its own: where inner results
+// are rounded, an element without a rounding that goes the other way in a few simulated kernels may have one in
+// another kernel.
+func (q *Question) level() func(e []float64) {
+	shape := q.Output.Shape
+	plane := 1
+	for _, s := range shape[min(2, len(shape)):] {
+		plane *= s
+	}
+	return func(e []float64) {
+		for at := 0; at+plane <= len(e); at += plane {
+			mean := 0.0
+			for _, v := range e[at : at+plane] {
+				mean += v / float64(plane)
+			}
+			for i := at; i < at+plane; i++ {
+				e[i] = max(mean, e[i]/2+mean/2)
+			}
+		}
+	}
+}
+
+// leastFlip is how many places of float32 the effect of one inner rounding has at least that is not one of the
+// float32 roundings around it.
+const leastFlip = 8
+
+// usualFlip is the square of what one inner rounding that goes the other way does to a float32 result: the median of
+// what simulated kernels are off by, where that is more than float32 roundings are. Such errors are rare and
+// large, and are counted in themselves.
+func (t *trial) usualFlip(f fp16.Format) float64 {
+	if f != fp16.Float32 || len(t.round) == 0 {
+		return 0
+	}
+	var all []float64
+	for _, k := range t.right {
+		for i, v := range k {
+			if d := math.Abs(v - t.stored[i]); d > leastFlip*f.Ulp(t.stored[i]) && d-d == 0 {
+				all = append(all, float64(d*d))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// figures measures errors from exact arithmetic.
+func (q *Question) figures(t *trial) (f Figures, err error) {
+	truth := t.y
+	if q.Truth != nil {
+		if truth, err = q.Truth(); err != nil {
+			return f, err
+		}
+	}
+	var errors, expected, centre, n float64
+	for i, got := range q.Output.Data {
+		d, off, ulp := math.Abs(got-truth[i]), t.stored[i]-truth[i], q.Output.Format.Ulp(t.stored[i])
+		e := t.e[i] + float64(ulp*ulp)/12
+		if !(d-d == 0 && e-e == 0 && off-off == 0) {
+			continue
+		}
+		n++
+		f.MaxAbs = max(f.MaxAbs, d)
+		f.MeanAbs += d
+		errors += float64(d * d)
+		expected += max(e, float64(off*off))
+		centre += float64((got-t.stored[i])*(got-t.stored[i])) / e
+	}
+	if n > 0 && expected > 0 {
+		f.MeanAbs /= n
+		f.Squares, f.Centre, f.Peak = errors/expected, math.Sqrt(centre/n), f.MaxAbs/math.Sqrt(expected/n)
+	}
+	return f, nil
+}
+
+// pool sets what each evaluation is off by, with limits of which all of them know more than one: none is less than
+// the median of all.
+func pool(all []Each) {
+	right, usual := map[string][]float64{}, map[string][]float64{}
+	for _, e := range all {
+		for way, f := range e.ways {
+			right[way], usual[way] = append(right[way], f.right), append(usual[way], f.usual)
+		}
+	}
+	middle := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
+	for way := range right {
+		r, u := middle(right[way]), middle(usual[way])
+		for _, e := range all {
+			if f, is := e.ways[way]; is {
+				f.right, f.usual = max(f.right, r), max(f.usual, u)
+				e.ways[way] = f
+			}
+		}
+	}
+	for i := range all {
+		all[i].Excess, all[i].Region = all[i].ways.excess()
+	}
+}
+
+// totals are squares of errors over the regions of an output, of all evaluations together.
+type totals []total
+
+type total struct {
+	by             region
+	slack          float64
+	mine, expected []float64
+	right          [][]float64 // of each simulated kernel
+}
+
+// add adds an evaluation's. One of another shape, as of a smaller batch, has regions of its own.
+func (all *totals) add(q *Question, t *trial) {
+	f := q.Output.Format
+	mine := t.counted(f, q.Output.Data, t.e)
+	right := make([]counted, len(t.right))
+	for k, y := range t.right {
+		right[k] = t.counted(f, y, t.e)
+	}
+	at := make([]int32, len(t.y))
+	for _, by := range q.regions() {
+		for i := range at {
+			at[i] = int32(by.of(i))
+		}
+		k := slices.IndexFunc(*all, func(x total) bool { return x.by.way == by.way && x.by.n == by.n })
+		if k < 0 {
+			k = len(*all)
+			x := total{by: by, slack: t.slack(f, by), mine: make([]float64, by.n), expected: make([]float64, by.n), right: make([][]float64, len(right))}
+			for m := range right {
+				x.right[m] = make([]float64, by.n)
+			}
+			*all = append(*all, x)
+		}
+		x := &(*all)[k]
+		sumUp(x.mine, mine.squares, at)
+		sumUp(x.expected, mine.expected, at)
+		for m := range x.right {
+			sumUp(x.right[m], right[m].squares, at)
+		}
+	}
+}
+
+// sumUp adds the numbers of each region to its sum.
+func sumUp(sum []float64, x []float32, at []int32) {
+	for i, v := range x {
+		sum[at[i]] += float64(v)
+	}
+}
+
+// excess is how far the worst of all regions is above its limit, and where.
+func (all totals) excess() (excess float64, at string) {
+	for _, x := range all {
+		of, k := above(x.mine, x.expected, x.slack)
+		w := farthest{of: of, right: math.Inf(-1)}
+		for _, r := range x.right {
+			s, _ := above(r, x.expected, x.slack)
+			w.right = max(w.right, s)
+		}
+		if e := of / w.limit(x.by.way); e > excess {
+			excess, at = e, x.by.name(k)
+		}
+	}
+	return excess, at
+}

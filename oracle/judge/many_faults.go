@@ -1,0 +1,211 @@
+package judge
+
+import (
+	"math"
+	"slices"
+)
+
+// mostNamed bounds the nodes of a graph in each of which, alone, a fault is looked for to name what is wrong.
+const mostNamed = 48
+
+// Faults looks for what lies along a fault, at some evaluations: sum(e d w) over sum(d d w), of all of them together,
+// is how much of it there is. It sets Cause, and Blind. If all is set, faults of single operations are tried too, and
+// those that leave something open, such as an eps: that takes time, and only says why an output is wrong.
+func (m *Many) Faults(j *Joint, at []int, all bool) error {
+	s := &search{Many: m, j: j}
+	for _, i := range at {
+		if err := s.add(i); err != nil {
+			return err
+		}
+	}
+	if err := s.operations(all); err != nil {
+		return err
+	}
+	for _, o := range outputs {
+		if f := named(o.id); f != nil {
+			if err := s.consider(*f, false, func(p *probe) ([]float64, error) { return o.make(p.q, p.t), nil }); err != nil {
+				return err
+			}
+		}
+	}
+	for _, o := range m.Others {
+		if err := s.consider(o.Fault, o.Any, func(p *probe) ([]float64, error) { return m.other(p, o, j.Contract) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// search is that for causes.
+type search struct {
+	*Many
+	j       *Joint
+	at      []probe
+	squares float64 // of all errors
+	n       int
+	gain    float64 // of the cause
+}
+
+// probe is an evaluation at which faults are looked for.
+type probe struct {
+	i      int
+	q      *Question
+	t      *trial
+	w      []float64
+	ed, dd float64 // of the fault at work
+}
+
+func (s *search) add(i int) error {
+	q, types, err := s.question(i, s.At)
+	if err != nil {
+		return err
+	}
+	t, err := q.tryThin(types, s.j.Contract, s.Cores)
+	if err != nil {
+		return err
+	}
+	p := probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}
+	s.at = append(s.at, p)
+	s.squares += q.squares(t, p.w, q.Output.Data)
+	s.n += len(t.y)
+	return nil
+}
+
+// operations considers the faults of operations.
+func (s *search) operations(all bool) error {
+	first := &s.at[0]
+	for _, f := range Faults {
+		if f.ID == onePassID || narrowsOperands(f.ID) && first.q.Narrow.Half() {
+			continue
+		}
+		var figures [][]float64
+		if f.figures == nil || f.plain {
+			figures = [][]float64{nil}
+		}
+		if f.figures != nil && all {
+			figures = append(figures, f.figures(first.q, first.t)...)
+		}
+		for _, x := range figures {
+			for _, node := range s.nodes(built{id: f.ID, figures: x}, all) {
+				b := built{f.ID, node, x}
+				title, advice := first.q.called(b)
+				if err := s.consider(Fault{ID: f.ID, Title: title, Advice: advice}, false, func(p *probe) ([]float64, error) {
+					types, err := p.q.types()
+					if err != nil {
+						return nil, err
+					}
+					return p.q.effect(types, s.j.Contract, b)
+				}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// nodes are where a fault can be: everywhere, and in each node alone.
+func (s *search) nodes(f built, all bool) []string {
+	q := s.at[0].q
+	types, err := q.types()
+	if err != nil || !expand(q.Graph, types, s.j.Form, f).broken {
+		return nil
+	}
+	nodes := []string{""}
+	for i := range q.Graph.Nodes {
+		f.at = q.Graph.Name(&q.Graph.Nodes[i])
+		if all && len(q.Graph.Nodes) <= mostNamed && expand(q.Graph, types, s.j.Form, f).broken {
+			nodes = append(nodes, f.at)
+		}
+	}
+	if len(nodes) == 2 { // the one that can have it
+		return nodes[1:]
+	}
+	return nodes
+}
+
+// other evaluates another question.
+func (m *Many) other(p *probe, o Other, c Contract) ([]float64, error) {
+	q, types, err := m.question(p.i, o.At)
+	if q == nil || err != nil {
+		return nil, err
+	}
+	if _, err := expand(q.Graph, types, c.Form, built{}).values(c.Round); err != nil {
+		return nil, nil
+	}
+	return q.made(c)
+}
+
+// consider notes a fault as the cause if the errors lie along it, or that this data would not show it.
+func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, error)) error {
+	right := make([]float64, thinKernels)
+	for k := range s.at {
+		p := &s.at[k]
+		p.ed, p.dd = 0, 0
+		faulty, err := made(p)
+		if err != nil {
+			return err
+		}
+		if len(faulty) != len(p.t.y) {
+			continue
+		}
+		amount, power := p.q.amount(p.t, p.w, faulty, p.q.Output.Data)
+		p.ed, p.dd = amount*power*power, power*power
+		for m := range min(len(right), len(p.t.right)) {
+			a, d := p.q.amount(p.t, p.w, faulty, p.t.right[m])
+			right[m] += a * d * d
+		}
+	}
+	_, dd := s.sum(0)
+	if dd == 0 {
+		return nil
+	}
+	limit := 6.0
+	for _, r := range right {
+		limit = max(limit, 1.5*math.Abs(r)/math.Sqrt(dd)+3)
+	}
+	if math.Sqrt(dd) < limit {
+		if !slices.Contains(s.j.Blind, f.ID) {
+			s.j.Blind = append(s.j.Blind, f.ID)
+		}
+		return nil
+	}
+	from := 0
+	if !any {
+		from = s.onset()
+	}
+	ed, dd := s.sum(from)
+	amount, power := ed/dd, math.Sqrt(dd)
+	if math.Abs(amount)*power <= limit || !any && math.Abs(amount-1) >= max(.25, 4/power) {
+		return nil
+	}
+	gain := dd * (2*amount - 1)
+	if any {
+		gain = ed * amount
+	}
+	left := s.squares - gain
+	if left <= max(4*float64(s.n), .2*s.squares) && gain > s.gain*(1+1e-9) {
+		s.gain = gain
+		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
+	}
+	return nil
+}
+
+// sum adds up from an evaluation on.
+func (s *search) sum(from int) (ed, dd float64) {
+	for _, p := range s.at[from:] {
+		ed, dd = ed+p.ed, dd+p.dd
+	}
+	return ed, dd
+}
+
+// onset is the evaluation from which on a fault explains the most.
+func (s *search) onset() (from int) {
+	best, sum := math.Inf(-1), 0.0
+	for k := len(s.at) - 1; k >= 0; k-- {
+		if sum += 2*s.at[k].ed - s.at[k].dd; sum > best && s.at[k].dd > 0 {
+			best, from = sum, k
+		}
+	}
+	return from
+}
