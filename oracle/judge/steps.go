@@ -156,36 +156,14 @@ func apply(op graph.Op, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 		exps(out.Data, in[0].Data)
 		return []*tensor.Tensor{out}, nil
 	}
-	g := graph.New(nil)
-	var types []graph.Type
-	var values []int
 	given := make([]*tensor.Tensor, len(in))
 	for k, t := range in {
 		if t.Format != fp16.Int64 && t.Format != fp16.Float64 {
 			t = &tensor.Tensor{Format: fp16.Float64, Shape: t.Shape, Data: t.Data}
 		}
 		given[k] = t
-		types = append(types, graph.Type{Shape: t.Shape, Format: t.Format})
-		values = append(values, g.Input(fmt.Sprint(k)))
 	}
-	mode := graph.Mode{Precision: fp16.Float64}
-	out, err := op.Infer(mode, types)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op.Name(), err)
-	}
-	g.Outputs = g.AddNode(op, op.Name(), len(out.Out), values...)
-	p, err := g.Infer(mode, types...)
-	if err != nil {
-		return nil, err
-	}
-	made := make([]*tensor.Tensor, len(out.Out))
-	for k, t := range out.Out {
-		made[k] = fresh(t.Format, t.Shape...)
-	}
-	if err := p.Eval(&graph.Run{}, 0, made, given); err != nil {
-		return nil, err
-	}
-	return made, nil
+	return graph.Apply(op, graph.Mode{Precision: fp16.Float64}, fresh, given...)
 }
 
 // one evaluates an operation of one output.
