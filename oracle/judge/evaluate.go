@@ -227,6 +227,9 @@ func (q *Question) each(blocks []Question, c Contract, do func(of *Question, b *
 func (q *Question) made(c Contract) ([]float64, error) {
 	blocks := q.queries(mostScored)
 	if blocks == nil || q.built.whole() {
+		if y, err := q.again(c); y != nil || err != nil {
+			return y, err
+		}
 		blocks = []Question{*q}
 	}
 	y := make([]float64, len(q.Output.Data))

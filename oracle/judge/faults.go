@@ -82,6 +82,11 @@ func (q *Question) effect(types []graph.Type, c Contract, f built) ([]float64, e
 	if _, err := b.values(c.Round); err != nil { // the fault took the step away
 		return nil, nil
 	}
+	return q.madeWith(f, c)
+}
+
+// madeWith is what the steps make with a fault that they can have.
+func (q *Question) madeWith(f built, c Contract) ([]float64, error) {
 	y, err := q.with(f).made(c)
 	if errors.Is(err, errNotJudged) { // too large to be tried
 		return nil, nil
@@ -162,7 +167,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		}
 	}
 	for _, f := range q.roundings(t, q.Narrow) {
-		faulty, err := q.effect(types, t.Contract, f)
+		faulty, err := q.madeWith(f, t.Contract)
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ type Question struct {
 	built  built // the fault that the graph's steps have, for the question whether it explains the output
 	whole  []int // of a piece: the shape of the whole output
 	offset int   // of a piece: where it begins in it
+	kept   *again
 }
 
 // Verdicts.
@@ -137,7 +138,7 @@ func Check(q Question) (*Report, error) {
 	if store == fp16.Int64 { // of which every one is a float64 number
 		q.Output = &tensor.Tensor{Format: fp16.Float64, Shape: q.Output.Shape, Data: q.Output.Data}
 	}
-	q.whole = q.Output.Shape
+	q.whole, q.kept = q.Output.Shape, new(again)
 	first, rest := q.pieces(types)
 	t, err := first.search()
 	if err != nil {
