@@ -87,17 +87,34 @@ func (f *Fields) AddState(step int, got, want []float64) {
 	}
 }
 
+// Join adds the planes of another one's only step to those of a step. It panics if that has
+// other channels or more steps.
+func (f *Fields) Join(step int, of *Fields) {
+	if of.channels != f.channels || len(of.sums) != f.channels {
+		panic("diff: planes to join are not of one step and the same channels")
+	}
+	for c := range of.sums {
+		f.sums[step*f.channels+c].join(&of.sums[c])
+	}
+}
+
+func (s *fieldSums) join(of *fieldSums) {
+	s.planes += of.planes
+	s.count += of.count
+	s.most = max(s.most, of.most)
+	s.abs.low, s.abs.high = s.abs.low+of.abs.low, s.abs.high+of.abs.high
+	s.rel += of.rel
+	s.vrmse += of.vrmse
+}
+
 func (f *Fields) put(step, channel int, p *plane) {
-	s := &f.sums[step*f.channels+channel]
-	s.planes++
-	s.count += p.count
-	s.most = max(s.most, p.most)
-	s.abs.low, s.abs.high = s.abs.low+p.abs.low, s.abs.high+p.abs.high
+	one := fieldSums{planes: 1, count: p.count, most: p.most, abs: p.abs}
 	if p.count > 0 {
 		rms := min(p.sq.rms(p.count), p.most)
-		s.rel += ratio(rms, p.ref.rms(p.count))
-		s.vrmse += ratio(rms, p.std.std())
+		one.rel = ratio(rms, p.ref.rms(p.count))
+		one.vrmse = ratio(rms, p.std.std())
 	}
+	f.sums[step*f.channels+channel].join(&one)
 }
 
 // All returns the figures, the channels of a step one after another. Of a step and channel

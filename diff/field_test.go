@@ -20,7 +20,9 @@ func TestFields(t *testing.T) {
 	f := NewFields(steps, channels)
 	for i := range m * steps {
 		lo := i * channels * size
-		f.AddState(i%steps, got[lo:lo+channels*size], want[lo:lo+channels*size])
+		one := NewFields(1, channels)
+		one.AddState(0, got[lo:lo+channels*size], want[lo:lo+channels*size])
+		f.Join(i%steps, one)
 	}
 	for i, is := range f.All() {
 		step, channel := i/channels, i%channels

@@ -39,7 +39,7 @@ example: refrun check --onnx m.onnx --input x=x.npy --output y.npz --layers laye
 type checkFlags struct {
 	dir, config, operator, weights, trajectory, layers, tape string
 	claim, autocast, noise                                   string
-	report, junit, finding                                   string
+	report, junit, csv, finding                              string
 	budget                                                   time.Duration
 }
 
@@ -60,6 +60,7 @@ func check(c *command) error {
 	f.DurationVar(&w.budget, "budget", usualBudget, "`time` after which what need not run on every step is left out, and listed")
 	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
 	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")
+	f.StringVar(&w.csv, "csv", "", "write the errors by step and channel as a CSV `file`")
 	f.StringVar(&w.finding, "finding", "", "`ID` of a finding, as the JSON has it: report nothing else, and fail if there is none")
 	m, outputs := c.modelFlags(), list{}
 	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, or a FILE of all outputs by their names; may be repeated")
@@ -69,11 +70,14 @@ func check(c *command) error {
 	if w.budget < 0 {
 		return fmt.Errorf("--budget: %v: want 0 (no limit) or more", w.budget)
 	}
-	if err := cmp.Or(writable("--report", w.report), writable("--junit", w.junit), w.spares("--report", w.report), w.spares("--junit", w.junit)); err != nil {
+	if err := cmp.Or(writable("--report", w.report), writable("--junit", w.junit), w.spares("--report", w.report), w.spares("--junit", w.junit), writable("--csv", w.csv), w.spares("--csv", w.csv)); err != nil {
 		return err
 	}
 	if w.report != "" && filepath.Clean(w.report) == filepath.Clean(w.junit) {
 		return fmt.Errorf("--junit: %s: that of --report: want two files", w.junit)
+	}
+	if w.csv != "" && (m.given() || filepath.Clean(w.csv) == filepath.Clean(w.report) || filepath.Clean(w.csv) == filepath.Clean(w.junit)) {
+		return fmt.Errorf("--csv: %s: want a file of its own, of the check of a rollout", w.csv)
 	}
 	if m.given() {
 		return c.checkModel(m, outputs, w)
@@ -139,7 +143,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	}
 	r.Made = made(cs.Dir, w.again(w.finding))
 	// A report that cannot be written does not take the verdict along.
-	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
+	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit), writeFields("--csv", w.csv, r.Fields))
 	out.Text = render.Text(r)
 	if c.json {
 		if err := c.printJSON(out); err != nil {

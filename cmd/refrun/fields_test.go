@@ -30,11 +30,16 @@ func TestFieldTables(t *testing.T) {
 			t.Errorf("%v: %q, %v, want %q", k.args, is, err, k.want)
 		}
 	}
-	if r := refrun(t, "run", "--one-step", "--case", dir, "--csv", table); r.code != 0 || r.stderr != "" {
-		t.Errorf("single steps: exit code %d, %s", r.code, r.stderr)
-	}
-	if is, err := os.ReadFile(table); err != nil || !strings.HasPrefix(string(is), head+"1,0,") {
-		t.Errorf("single steps: %.80q, %v", is, err)
+	for _, args := range [][]string{{"run", "--one-step", "--case", dir}, {"check", "--case", dir}} {
+		if r := refrun(t, append(args, "--csv", table)...); r.code == 2 || r.stderr != "" {
+			t.Errorf("%v: exit code %d, %s", args, r.code, r.stderr)
+		}
+		if is, err := os.ReadFile(table); err != nil || !strings.HasPrefix(string(is), head+"1,0,") {
+			t.Errorf("%v: %.80q, %v", args, is, err)
+		}
+		if err := os.Remove(table); err != nil {
+			t.Error(err)
+		}
 	}
 	for _, k := range []struct {
 		want string
@@ -43,6 +48,8 @@ func TestFieldTables(t *testing.T) {
 		{"is " + b + ", which is read: want another name", []string{"compare", a, b, "--csv", b}},
 		{"is a directory", []string{"compare", a, b, "--csv", dir}},
 		{"case.json, which is read: want another name", []string{"run", "--one-step", "--case", dir, "--csv", filepath.Join(dir, "case.json")}},
+		{"case.json, which is read: want another name", []string{"check", "--case", dir, "--csv", filepath.Join(dir, "case.json")}},
+		{"want a file of its own", []string{"check", "--case", dir, "--csv", table, "--report", table}},
 		{"--csv: want --one-step as well", []string{"run", "--case", dir, "--csv", table}},
 	} {
 		if r := refrun(t, k.args...); r.code != 2 || !strings.Contains(r.stderr, k.want) || strings.Count(r.stderr, "\n") != 1 {

@@ -68,6 +68,10 @@ func (r drawing) stepTable() table {
 	if r.Noise.Stream == report.UnknownNoise && !slices.ContainsFunc(r.Steps, func(s report.StepRow) bool { return s.Re > 0 }) { // which only known draws have
 		t.note = "E is the device's next state minus the exact step without noise from the device's own state. R64 is the mean of (E/s)², s what the specified noise makes one expect of an element; peak the largest |E|/s."
 	}
+	if len(r.Fields) > 0 {
+		t.head = slices.Insert(t.head, 3, "rel. L2", "VRMSE")
+		t.note += " rel. L2 is the norm of E over that of the exact state and VRMSE the RMS of E over its standard deviation, the means of all channels."
+	}
 	bad := func(i int) bool { return r.Steps[i].Violation }
 	keep, left := some(len(r.Steps), bad)
 	for _, i := range keep {
@@ -75,10 +79,24 @@ func (r drawing) stepTable() table {
 		if s.Violation {
 			mark = "wrong"
 		}
-		t.add(s.Violation, fmt.Sprint(s.Step), report.Three(float64(s.MaxAbs)), report.Three(float64(s.MeanAbs)), report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak)), mark)
+		row := []string{fmt.Sprint(s.Step), report.Three(float64(s.MaxAbs)), report.Three(float64(s.MeanAbs)), report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak)), mark}
+		if len(r.Fields) > 0 {
+			row = slices.Insert(row, 3, r.relative(s.Step)...)
+		}
+		t.add(s.Violation, row...)
 	}
 	t.left = left
 	return t
+}
+
+// relative is the relative L2 error and VRMSE of a step in words.
+func (r drawing) relative(step int) []string {
+	of := slices.DeleteFunc(slices.Clone(r.Fields), func(f diff.Field) bool { return f.Step != step })
+	if len(of) == 0 {
+		return []string{"", ""}
+	}
+	mean := diff.MeanFields(of)
+	return []string{report.Three(float64(mean.RelL2)), report.Three(float64(mean.VRMSE))}
 }
 
 func (r drawing) layerTable() table {

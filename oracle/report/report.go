@@ -88,12 +88,15 @@ type Report struct {
 	Horizon       *int         `json:"horizon"`         // first step at which a free-running comparison says nothing; nil if there is none or it was not measured
 	GrowthPerStep *diff.Number `json:"growth_per_step"` // of a small difference; nil if not measured
 
-	Noise   NoiseReport `json:"noise"`
-	Steps   []StepRow   `json:"steps"`
-	Layers  []LayerRow  `json:"layers,omitempty"`
-	Filters []FilterRow `json:"filters,omitempty"`
-	Blind   []Blind     `json:"blind"`
-	Worst   []Element   `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
+	Noise NoiseReport `json:"noise"`
+	Steps []StepRow   `json:"steps"`
+	// Fields are the errors of X against truth by step and channel; none where truth is not known,
+	// as of unknown noise.
+	Fields  []diff.Field `json:"fields,omitempty"`
+	Layers  []LayerRow   `json:"layers,omitempty"`
+	Filters []FilterRow  `json:"filters,omitempty"`
+	Blind   []Blind      `json:"blind"`
+	Worst   []Element    `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
 	// Findings are the reasons of the verdict, the first one first.
 	Findings []Finding `json:"findings"`
 	// Unjudged is what the device returned and nothing was held against, each with the reason. With any of it
@@ -138,6 +141,15 @@ type StepRow struct {
 	Re        diff.Number `json:"re"`        // rms of (X - emulation)/s
 	Peak      diff.Number `json:"peak"`      // largest |X - truth|/s
 	Violation bool        `json:"violation"` // some statistic is beyond its limit
+}
+
+// AddStep adds a step whose errors against truth are the fields, of one step.
+func (r *Report) AddStep(row StepRow, fields *diff.Fields) {
+	all := fields.All()
+	for i := range all {
+		all[i].Step = row.Step
+	}
+	r.Steps, r.Fields = append(r.Steps, row), append(r.Fields, all...)
 }
 
 // LayerRow is one layer of one step, with inputs as the device had them.

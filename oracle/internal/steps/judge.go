@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
 
@@ -19,8 +20,9 @@ type stepFigures struct {
 	shares          []float64 // of their limits, see stepGate.shares
 	common          []float64 // what sums of a normalization add to cuts.Lines, see stepGate.common
 	cuts            *measure.Cuts
-	by              *spreads // the limits of many devices by which it is right; nil if few say so
-	wrong           int      // numbers that are not finite where they should be, or the reverse
+	fields          *diff.Fields // of Got against truth
+	by              *spreads     // the limits of many devices by which it is right; nil if few say so
+	wrong           int          // numbers that are not finite where they should be, or the reverse
 	wrongAt         int
 }
 
@@ -31,6 +33,10 @@ func (m *measured) figures() *stepFigures {
 		f.wrongAt = m.wrong[0]
 	}
 	per, hw := len(m.r)/m.X.N(), m.X.H()*m.X.W()
+	f.fields = diff.NewFields(1, m.X.C())
+	for lo := 0; lo < len(m.Got); lo += per {
+		f.fields.AddState(0, m.Got[lo:lo+per], m.truth[lo:lo+per])
+	}
 	f.live = make([]float64, len(m.r)/hw)
 	for i, r := range m.r {
 		if r != r {

@@ -86,8 +86,10 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 		var row report.StepRow
 		var n, abs, zz, squares float64
 		row.Step = t
+		fields := diff.NewFields(1, g.e.States.C)
 		for ; i < len(all) && all[i].step == t; i++ {
 			f := all[i]
+			fields.Join(0, f.fields)
 			n, abs, zz = n+f.count, abs+f.sumAbs, zz+f.sumZ
 			squares += f.cuts.Of[measure.InAll].Squares[0]
 			row.MaxAbs, row.Peak = max(row.MaxAbs, diff.Number(f.maxAbs)), max(row.Peak, diff.Number(f.peak()))
@@ -101,7 +103,7 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			row.MaxAbs, row.Peak = diff.Number(math.NaN()), diff.Number(math.NaN())
 		}
 		row.MeanAbs, row.R64, row.Re = diff.Number(abs/n), diff.Number(zz/n), diff.Number(math.Sqrt(squares/n))
-		g.e.Report.Steps = append(g.e.Report.Steps, row)
+		g.e.Report.AddStep(row, fields)
 	}
 	count = max(count, 1)
 	g.e.Report.OneStep = report.StepError{MaxAbs: diff.Number(most), MeanAbs: diff.Number(sum / count), RMSOverExpected: diff.Number(math.Sqrt(z / count))}

@@ -15,7 +15,7 @@ from .binary import binary
 _DEFAULTS: Dict[str, Any] = {
     "verdict": "", "reason": "", "first_step": -1, "first_realization": -1, "first_layer": "", "slice": "", "diagnosis": "", "subject": "",
     "shape": [], "claim": "", "contract": "", "pattern": "", "one_step": {}, "expected": {}, "horizon": None, "growth_per_step": None,
-    "noise": {}, "steps": [], "layers": [], "filters": [], "blind": [], "worst": [], "findings": [], "unjudged": [], "skipped": [], "notes": [], "ulps": {}}
+    "noise": {}, "steps": [], "fields": [], "layers": [], "filters": [], "blind": [], "worst": [], "findings": [], "unjudged": [], "skipped": [], "notes": [], "ulps": {}}
 
 
 class Report:
@@ -53,6 +53,8 @@ class Report:
     noise: Dict[str, Any]
     steps: List[Dict[str, Any]]
     """Of each step: step, max_abs, mean_abs, r64, re, peak, violation."""
+    fields: List[Dict[str, Any]]
+    """Errors by step and channel: step, channel, max_abs, mean_abs, rel_l2, vrmse (docs/FORMATS.md); none of unknown noise."""
     layers: List[Dict[str, Any]]
     filters: List[Dict[str, Any]]
     blind: List[Dict[str, Any]]
