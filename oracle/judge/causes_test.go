@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -182,10 +183,12 @@ func moments(x []float64) (mean, variance float64) {
 	return mean, variance
 }
 
+var causes = flag.Int("judge.causes", 1, "times that each wrong kernel is made, of other sizes and numbers")
+
 // TestCauses: a cause that is named is the one that there is, and never one that the same report says would not show.
 func TestCauses(t *testing.T) {
 	named, all := 0, 0
-	for seed := range uint64(3) {
+	for seed := range uint64(*causes) {
 		for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
 			for _, k := range wrongKernels(rand.New(rand.NewPCG(seed, 46)), f) {
 				out := tensor.New(f, k.shape...)

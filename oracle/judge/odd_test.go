@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -13,12 +14,14 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+var odds = flag.Int("judge.odd", 30, "odd shapes of each operation")
+
 // TestOddShapes: the right output of every operation, of inputs of odd shapes, has a verdict that is
 // not FAIL, or an error.
 func TestOddShapes(t *testing.T) {
 	formats := []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16}
 	for _, name := range randgraph.Names() {
-		for seed, answered := uint64(0), 0; answered < 100 && seed < 4000; seed++ {
+		for seed, answered := uint64(0), 0; answered < *odds && seed < 4000; seed++ {
 			c := randgraph.Odd(name, seed)
 			if c == nil {
 				continue

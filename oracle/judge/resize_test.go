@@ -94,10 +94,13 @@ func TestResize(t *testing.T) {
 	plain := func(v float32) float32 { return v }
 	seed := uint64(0)
 	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		for _, size := range [][4]int{{37, 29, 53, 50}, {20, 45, 47, 31}} {
+		for k, size := range [][4]int{{37, 29, 53, 50}, {20, 45, 47, 31}} {
 			for _, mode := range []string{"linear", "cubic"} {
 				for _, corners := range []bool{false, true} {
 					seed++
+					if corners == ((mode == "cubic") == (k == 0)) { // each mode of the one size, aligned or not, and of the other otherwise
+						continue
+					}
 					x := drawn(rand.New(rand.NewPCG(seed, 1)), f, 1, 1, size[0], size[1])
 					right := resizer{mode, corners, 0, .5, -.75, plain, false}
 					kernels := map[string]resizer{"right": right}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -82,27 +83,21 @@ func (q *Question) statistics(t *trial) {
 	mine := t.counted(f, q.Output.Data, t.e)
 	var right []counted
 	for _, k := range t.right {
-		right = append(right, t.counted(f, k, t.e))
+		right = append(right, counted{t.squares(f, k, t.e), mine.expected})
 	}
-	at := make([]int32, len(t.y))
+	at, runs := make([]int32, len(t.y)), [][]int32(nil)
 	for _, by := range q.regions() {
 		for i := range at {
 			at[i] = int32(by.of(i))
 		}
 		w := t.farthest(f, by, at, mine, right, t.others)
 		if w.of > w.limit(by.way) { // or it is one error, many times
-			once := t.once(at)
-			share := func(all ...counted) (shares []counted) {
-				for _, x := range all {
-					y := counted{make([]float32, len(once)), make([]float32, len(once))}
-					for i, v := range once {
-						y.squares[i], y.expected[i] = float32(float64(x.squares[i])*v), float32(float64(x.expected[i])*v)
-					}
-					shares = append(shares, y)
-				}
-				return shares
+			if runs == nil {
+				runs = equals(t.y)
 			}
-			w = t.farthest(f, by, at, share(mine)[0], share(right...), share(t.others...))
+			share := func(all []counted) []counted { return shares(all, once(runs, at, by.n)) }
+			joint := share(append([]counted{mine}, right...)) // whose expected errors are one slice
+			w = t.farthest(f, by, at, joint[0], joint[1:], share(t.others))
 		}
 		t.ways[by.way] = w
 	}
@@ -114,23 +109,55 @@ type counted struct{ squares, expected []float32 }
 
 // counted counts an output's errors, of which e are expected.
 func (t *trial) counted(f fp16.Format, out, e []float64) counted {
-	c := counted{make([]float32, len(out)), make([]float32, len(out))}
-	for i, v := range out {
-		by := 1 / t.quantum(f, i, e)
-		c.expected[i] = float32(e[i] * by)
-		if d := v - t.stored[i]; d-d == 0 {
-			c.squares[i] = float32(d * d * by)
-		}
+	c := counted{t.squares(f, out, e), make([]float32, len(out))}
+	for i := range out {
+		c.expected[i] = float32(e[i] * (1 / t.quantum(f, i, e)))
 	}
 	return c
+}
+
+// squares are those of an output's errors, where e are expected.
+func (t *trial) squares(f fp16.Format, out, e []float64) []float32 {
+	s := make([]float32, len(out))
+	for i, v := range out {
+		if d := v - t.stored[i]; d-d == 0 {
+			s[i] = float32(d * d * (1 / t.quantum(f, i, e)))
+		}
+	}
+	return s
+}
+
+// shares are the shares of each element of what is counted. What is expected alike of several is shared once.
+func shares(all []counted, share []float64) []counted {
+	of := func(x []float32) []float32 {
+		y := make([]float32, len(x))
+		for i, v := range share {
+			y[i] = float32(float64(x[i]) * v)
+		}
+		return y
+	}
+	shared := make([]counted, len(all))
+	for k, c := range all {
+		if shared[k].squares = of(c.squares); k > 0 && &c.expected[0] == &all[k-1].expected[0] {
+			shared[k].expected = shared[k-1].expected
+		} else {
+			shared[k].expected = of(c.expected)
+		}
+	}
+	return shared
 }
 
 // farthest compares the regions of one way: of the output, of right kernels, and of these with what the others
 // of them have.
 func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, right, others []counted) farthest {
 	slack := t.slack(f, by)
+	var last []float32 // that was expected, and that sum by region
+	var expected []float64
 	of := func(c counted) (float64, int) {
-		return above(gather(c.squares, at, by.n), gather(c.expected, at, by.n), slack)
+		if last == nil || &last[0] != &c.expected[0] {
+			last, expected = c.expected, gather(c.expected, at, by.n)
+		}
+		return above(gather(c.squares, at, by.n), expected, slack)
 	}
 	s, k := of(mine)
 	w := farthest{of: s, at: by.name(k), right: math.Inf(-1)}
@@ -155,20 +182,42 @@ func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, rig
 // are the same computation, and their errors one error: a channel of a batch norm whose inputs are bfloat16 has
 // only so many different numbers, and where one of them comes next to the middle of two stored ones, all its
 // elements are off or none.
-func (t *trial) once(at []int32) []float64 {
-	type class struct {
-		region int32
-		value  uint64
-	}
-	count := map[class]int{}
-	for i, y := range t.y {
-		count[class{at[i], math.Float64bits(y)}]++
-	}
-	share := make([]float64, len(t.y))
-	for i, y := range t.y {
-		share[i] = 1 / float64(count[class{at[i], math.Float64bits(y)}])
+func once(runs [][]int32, at []int32, regions int) []float64 {
+	share, count := slices.Repeat([]float64{1}, len(at)), make([]int32, regions)
+	for _, run := range runs {
+		for _, i := range run {
+			count[at[i]]++
+		}
+		for _, i := range run {
+			share[i] = 1 / float64(count[at[i]])
+		}
+		for _, i := range run {
+			count[at[i]] = 0
+		}
 	}
 	return share
+}
+
+// equals are the places of numbers that are there more than once, of each such number.
+func equals(x []float64) [][]int32 {
+	bits := func(i int32) uint64 { return math.Float64bits(x[i]) }
+	order := make([]int32, len(x))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(bits(i), bits(j)) })
+	runs := [][]int32{}
+	for from := 0; from < len(order); {
+		to := from + 1
+		for to < len(order) && bits(order[to]) == bits(order[from]) {
+			to++
+		}
+		if to > from+1 {
+			runs = append(runs, order[from:to])
+		}
+		from = to
+	}
+	return runs
 }
 
 // gather adds up the numbers of each region.

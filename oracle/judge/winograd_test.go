@@ -129,7 +129,8 @@ func TestWinograd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, draw := range draws {
+	for d, name := range []string{"normal", "uniform", "lognormal"} {
+		draw := draws[name]
 		for i, c := range []struct{ batch, channels, outputs, height, width int }{{1, 3, 4, 12, 12}, {2, 16, 3, 9, 7}, {1, 40, 4, 7, 5}} {
 			r := rand.New(rand.NewPCG(uint64(i), uint64(len(name))))
 			fill := func(draw func(r *rand.Rand) float64, shape ...int) *tensor.Tensor {
@@ -142,9 +143,9 @@ func TestWinograd(t *testing.T) {
 			x := fill(draw, c.batch, c.channels, c.height, c.width)
 			w, b := fill(draws["normal"], c.outputs, c.channels, 3, 3), fill(draws["normal"], c.outputs)
 			for _, form := range []*winograd.Form{winograd.F2, winograd.F4} {
-				for _, fault := range []string{"", "constant", "border", "channel", "tf32"} {
+				for k, fault := range []string{"", "constant", "border", "channel", "tf32"} {
 					for _, pad := range []int{0, 1} {
-						if (pad == 0 || form == winograd.F2) && fault != "" {
+						if fault != "" && (pad == 0 || form == winograd.F2 || (d+i+k)%2 == 1) { // half of them, each with each numbers
 							continue
 						}
 						q := Question{Graph: g, Inputs: []*tensor.Tensor{x, w, b}}
