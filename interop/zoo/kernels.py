@@ -29,7 +29,10 @@ import sys
 import refrun
 import torch
 import torch.nn.functional as F
+from chains import KINDS as CHAIN_KINDS
 from kinds import KINDS
+
+KINDS = {**KINDS, **CHAIN_KINDS}
 
 DTYPES = {"float32": torch.float32, "tf32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -503,6 +506,7 @@ def chain(d, which, dt):
 CHAINS = "conv_group_norm_gelu bias_gelu add_layer_norm scaled_softmax affine_silu lerp linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
 OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal crossed windowed swiglu geglu rotary_embedding "
        "gelu gelu_tanh silu sum mean std var max_pool2d softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
+ONLY = []  # the operations that are asked for
 PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "crossed", "windowed", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")
 
 
@@ -557,7 +561,8 @@ def damaged(d, out, fault, good, dt, first):
 def right(d):
     """A right kernel: its name, refrun's name of the operation, inputs, output, options, truth, format."""
     name = d.r.choice(list(DTYPES))
-    which = d.r.choice(PRODUCTS if name == "tf32" and d.r.random() < 0.7 else OPS)
+    which = d.r.choice(PRODUCTS if name == "tf32" and d.r.random() < 0.7 and not ONLY else OPS)
+    name = "float32" if which in CHAIN_KINDS and name == "tf32" else name
     dt = DTYPES[name]
     op, ins, attrs, own, torchs, _ = case(d, which, dt)
     truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
@@ -576,8 +581,9 @@ def right(d):
 def wrong(d):
     """A wrong one: the same, its fault, and whether it is worse than the right one."""
     name = d.r.choice(list(DTYPES))
+    which = d.r.choice(PRODUCTS if name == "tf32" and not ONLY else OPS)
+    name = "float32" if which in CHAIN_KINDS and name == "tf32" else name
     dt = DTYPES[name]
-    which = d.r.choice(PRODUCTS if name == "tf32" else OPS)
     op, ins, attrs, own, _, faults = case(d, which, dt)
     fault = d.r.choice(GENERAL + faults)
     single = [t.float() if t.is_floating_point() else t for t in ins]
@@ -640,6 +646,7 @@ def main():
     p.add_argument("--results", help="a file to keep each kernel's result in, a line of JSON each; those that are in it are not judged again")
     a = p.parse_args()
     OPS[:] = a.only or OPS
+    ONLY[:] = a.only
     torch.set_num_threads(1)
     done = {}
     if a.results and os.path.exists(a.results):

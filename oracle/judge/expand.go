@@ -50,7 +50,8 @@ type Form struct {
 	Operands string `json:"operands,omitempty"`
 	// Scalars is the format to which numbers that are written in a graph are rounded first, such as 0.1 in
 	// x * 0.1: float16 or bfloat16, as by JAX; "" is float32. "float16 but of products" and "bfloat16 but of
-	// products" leave those of mul and div in float32, as PyTorch does on a CPU.
+	// products" leave those of mul and div in float32, as PyTorch does on a CPU, and "but of products, leaky_relu" those
+	// of an activation too.
 	Scalars string `json:"scalars,omitempty"`
 	// Weights is the format to which the weights of a resize along each axis are rounded, as PyTorch's are on a CPU.
 	Weights string `json:"weights,omitempty"`
@@ -82,13 +83,23 @@ func (f Form) with(g Form) Form {
 
 // narrow is the format to which an operation's scalars are rounded first, if they are.
 func (f Form) narrow(op graph.Op) (fp16.Format, bool) {
-	name, some := strings.CutSuffix(f.Scalars, butProducts)
+	name, but, _ := strings.Cut(f.Scalars, butOf)
 	to, is := accumulators[name]
-	b, binary := op.(graph.Binary)
-	return to, is && !(some && binary && (b.Of == pointwise.Mul || b.Of == pointwise.Div))
+	kept := strings.Split(but, ", ")
+	product := op.Name() == "mul" || op.Name() == "div"
+	return to, is && !slices.Contains(kept, op.Name()) && !(product && slices.Contains(kept, "products"))
 }
 
-const butProducts = " but of products"
+const butOf = " but of "
+
+// but is a form that leaves the scalars of one more operation as they are.
+func (f Form) but(op graph.Op) Form {
+	between := butOf
+	if strings.Contains(f.Scalars, butOf) {
+		between = ", "
+	}
+	return Form{Scalars: f.Scalars + between + op.Name()}
+}
 
 // builder makes the graph of steps of a graph of operations.
 type builder struct {
@@ -116,6 +127,7 @@ type point struct {
 	value int
 	legal bool // right kernels do it; else it is a fault
 	some  bool // of some elements and not of others
+	moved bool // a value as it was, in another place: to round it says nothing more
 }
 
 // expand returns the steps of a graph.
@@ -157,7 +169,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 		for k, v := range n.Out {
 			b.of[v] = out[k]
 			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {
-				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: !form.written})
+				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: !form.written, moved: moves[n.Op.Name()]})
 				b.inner = append(b.inner, g.Values[v].Name)
 			}
 		}
@@ -215,10 +227,10 @@ func (b *builder) may(legal bool, value int) int {
 func (b *builder) names() (names []string) {
 	seen := map[string]bool{}
 	for _, p := range b.points {
-		if p.legal && !seen[p.name] {
+		if p.legal && !p.moved && !seen[p.name] {
 			names = append(names, p.name)
 		}
-		seen[p.name] = seen[p.name] || p.legal
+		seen[p.name] = seen[p.name] || p.legal && !p.moved
 	}
 	return names
 }

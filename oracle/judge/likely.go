@@ -9,41 +9,89 @@ import (
 	"github.com/refrun/refrun/graph"
 )
 
+// A contract is looked for by what it stores: the right one is the nearest to an output, in places of its format. The
+// search begins with patterns of whole networks, in each form of the operations, and goes on from the nearest of them,
+// one or two roundings at a time, as long as that plainly brings it nearer. Two, for a value and what reads it may
+// belong together: where the reader is rounded, not to store the value may change nothing, and the other way round.
+
 // mostTried bounds the contracts that are tried.
 const mostTried = 6
 
 // pairedNames is of how many steps all pairs are candidates.
 const pairedNames = 6
 
-// likely returns the contracts that explain an output best, those of the fewest roundings first: how far
-// it is from what they store, squared, is about the least. A wrong contract has more than that, or it cannot be
-// told from the right one here.
-func (q *Question) likely(types []graph.Type) ([]Contract, error) {
-	all := q.candidates(types)
-	if len(all) < 3 {
-		return all, nil
+// mostStarts bounds the patterns from which the search goes on where none of the contracts before it passes.
+const mostStarts = 3
+
+// finder compares contracts by a part of a question.
+type finder struct {
+	q, few *Question
+	types  []graph.Type
+	forms  []Form
+	all    []Contract
+	off    []float64 // of each, see places
+}
+
+// found is the best trial of a contract that is looked for.
+func (q *Question) found(types []graph.Type) (best *trial, err error) {
+	s := finder{q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types)}
+	if len(s.all) < 3 {
+		return q.best(types, s.all, nil)
 	}
-	few := q.few(types)
-	explain := func(c Contract) (float64, error) {
-		y, err := few.made(c)
-		return few.places(y), err
-	}
-	off, best := make([]float64, len(all)), 0
-	for i, c := range all {
-		var err error
-		if off[i], err = explain(c); err != nil {
+	for _, c := range s.all {
+		off, err := s.places(c)
+		if err != nil {
 			return nil, err
 		}
-		if off[i] < off[best] {
-			best = i
+		s.off = append(s.off, off)
+	}
+	starts := s.starts()
+	if q.built.id != "" { // of which there are many
+		starts = starts[:1]
+	}
+	for _, i := range starts {
+		contracts, err := s.from(i)
+		if err != nil {
+			return nil, err
+		}
+		if best, err = q.best(types, contracts, best); err != nil || best.passes() {
+			return best, err
 		}
 	}
-	if more, err := q.climb(types, all[best], off[best], explain); err != nil {
-		return nil, err
-	} else if more != nil {
-		return []Contract{{Form: Form{written: q.Written}}, *more, all[best]}, nil // the fewest first
+	return best, nil
+}
+
+func (s *finder) places(c Contract) (float64, error) {
+	y, err := s.few.made(c)
+	return s.few.places(y), err
+}
+
+// starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form alone.
+func (s *finder) starts() (starts []int) {
+	ranked := make([]int, len(s.all))
+	for i := range ranked {
+		ranked[i] = i
 	}
-	return nearest(all, off, fewPlaces/float64(max(1, len(few.Output.Data)))), nil
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(s.off[a], s.off[b]) })
+	for _, i := range ranked {
+		again := func(k int) bool { return slices.Equal(s.all[k].Round, s.all[i].Round) }
+		if len(starts) < mostStarts && !slices.ContainsFunc(starts, again) {
+			starts = append(starts, i)
+		}
+	}
+	return starts
+}
+
+// from are the contracts to try from a candidate on, those of the fewest roundings first.
+func (s *finder) from(i int) ([]Contract, error) {
+	c, off, err := s.climb(s.all[i], s.off[i])
+	if err != nil {
+		return nil, err
+	}
+	if off < s.off[i] {
+		return []Contract{{Form: Form{written: s.q.Written}}, c, s.all[i]}, nil
+	}
+	return s.nearest(i), nil
 }
 
 // few is the part of a question by which contracts are compared.
@@ -83,87 +131,238 @@ func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
 // right kernels, of which there may be none.
 const fewPlaces = 16
 
-// nearest are the contracts that are within a half of the least and few, mostTried of them, in their order.
-func nearest(all []Contract, off []float64, few float64) (likely []Contract) {
-	ranked := make([]int, len(all))
+// nearest are the candidates that are about as near as one of them, mostTried of them, in their order.
+func (s *finder) nearest(to int) (near []Contract) {
+	ranked := make([]int, len(s.all))
 	for i := range ranked {
 		ranked[i] = i
 	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(off[a], off[b]) })
-	most := 1.5*off[ranked[0]] + few
-	ranked = slices.DeleteFunc(ranked[:min(len(ranked), mostTried)], func(i int) bool { return off[i] > most })
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(s.off[a], s.off[b]) })
+	most := 1.5*s.off[to] + fewPlaces/float64(max(1, len(s.few.Output.Data)))
+	ranked = slices.DeleteFunc(ranked[:min(len(ranked), mostTried)], func(i int) bool { return s.off[i] > most })
+	if !slices.Contains(ranked, to) {
+		ranked = append(ranked, to)
+	}
 	slices.Sort(ranked)
 	for _, i := range ranked {
-		likely = append(likely, all[i])
+		near = append(near, s.all[i])
 	}
-	return likely
+	return near
 }
 
-// moves are the contracts one rounding away from one, and in a written graph one form.
-func (q *Question) moves(types []graph.Type, c Contract, names []string) (all []Contract) {
-	for _, name := range names {
-		with := Contract{c.Form, slices.Clone(c.Round)}
-		if i := slices.Index(with.Round, name); i >= 0 {
-			with.Round = slices.Delete(with.Round, i, i+1)
+// change is one move of the search: some steps are rounded that were not, or the other way round, or operations have
+// another form.
+type change struct {
+	round []string
+	form  Form
+}
+
+// change returns a contract with a change.
+func (s *finder) change(c Contract, by change) Contract {
+	to := Contract{c.Form, slices.Clone(c.Round)}
+	for _, name := range by.round {
+		if i := slices.Index(to.Round, name); i >= 0 {
+			to.Round = slices.Delete(to.Round, i, i+1)
 		} else {
-			with.Round = append(with.Round, name)
+			to.Round = append(to.Round, name)
 		}
-		all = append(all, with)
 	}
-	if !q.Written {
-		return all
+	if to.Form = c.Form.with(by.form); to.Form != c.Form { // which may lack a step
+		names := s.expand(to.Form).names()
+		to.Round = slices.DeleteFunc(to.Round, func(name string) bool { return !slices.Contains(names, name) })
 	}
-	for _, f := range q.forms(types) {
-		with := Contract{Form: c.Form.with(f)}
-		if with.Form == c.Form {
-			continue
+	return to
+}
+
+func (s *finder) expand(f Form) *builder { return expand(s.q.Graph, s.types, f, s.q.built) }
+
+// single are the changes of one step, and of the form.
+func (s *finder) single(b *builder) (all []change) {
+	for _, name := range some(b.names(), len(b.Nodes)) {
+		all = append(all, change{round: []string{name}})
+	}
+	for _, f := range s.forms {
+		if b.form.with(f) != b.form {
+			all = append(all, change{form: f})
 		}
-		steps := expand(q.Graph, types, with.Form, q.built).names()
-		for _, name := range c.Round {
-			if slices.Contains(steps, name) {
-				with.Round = append(with.Round, name)
+	}
+	for i := range s.q.Graph.Nodes {
+		n := &s.q.Graph.Nodes[i]
+		if _, is := b.form.narrow(n.Op); is && s.q.hasScalars(n, s.q.Narrow) {
+			if by := (change{form: b.form.but(n.Op)}); !slices.ContainsFunc(all, func(o change) bool { return o.form == by.form }) {
+				all = append(all, by)
 			}
 		}
-		all = append(all, with)
 	}
 	return all
 }
 
-const mostPlaces = 8
-
-// climb adds and takes away the roundings of a chain, or of an operation of many steps, one at a time, as long as
-// that explains an output plainly better; nil if nothing does.
-func (q *Question) climb(types []graph.Type, c Contract, off float64, explain func(Contract) (float64, error)) (*Contract, error) {
-	b := expand(q.Graph, types, c.Form, q.built)
-	names := some(b.names(), len(b.Nodes))
-	if len(q.Graph.Nodes) < 2 && len(names) <= pairedNames || q.Narrow == fp16.Float32 {
-		return nil, nil
+// pairs are the changes of a step and of the next that reads it.
+func (s *finder) pairs(b *builder) (all []change) {
+	for _, pair := range some(b.pairs(), len(b.Nodes)) {
+		all = append(all, change{round: pair[:]})
 	}
-	climbed := false
-	for {
-		if q.Written { // whose forms change
-			names = expand(q.Graph, types, c.Form, q.built).names()
-		}
-		least, to := off, Contract{}
-		for _, with := range q.moves(types, c, names) {
-			o, err := explain(with)
-			if err != nil {
-				return nil, err
-			}
-			if o < least {
-				least, to = o, with
-			}
-		}
-		if least >= off || least > .9*off { // off may be 0
-			break
-		}
-		off, c, climbed = least, to, true
-	}
-	if !climbed {
-		return nil, nil
-	}
-	return &c, nil
+	return all
 }
+
+// plainly is how much nearer a contract must be to be another one than by chance.
+const plainly = .9
+
+// climb goes from a contract to nearer ones.
+func (s *finder) climb(c Contract, off float64) (Contract, float64, error) {
+	small := len(s.q.Graph.Nodes) < 2 && len(s.expand(c.Form).names()) <= pairedNames // of which all are candidates
+	for moved := !small && s.q.Narrow != fp16.Float32; moved && off > 0; {
+		moved = false
+		b := s.expand(c.Form)
+		for _, changes := range [][]change{s.single(b), s.pairs(b)} {
+			to, o, err := s.step(c, off, changes)
+			if err != nil {
+				return c, off, err
+			}
+			if o < off {
+				c, off, moved = to, o, true
+				break
+			}
+		}
+	}
+	return c, off, nil
+}
+
+// step makes those of some changes that bring a contract nearer, the one that does most first, and each of the others
+// if it does so still.
+func (s *finder) step(c Contract, off float64, changes []change) (Contract, float64, error) {
+	alone := make([]float64, len(changes))
+	ranked := []int{}
+	for i, by := range changes {
+		var err error
+		if alone[i], err = s.places(s.change(c, by)); err != nil {
+			return c, off, err
+		}
+		if alone[i] < plainly*off {
+			ranked = append(ranked, i)
+		}
+	}
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(alone[a], alone[b]) })
+	for k, i := range ranked {
+		to := s.change(c, changes[i])
+		o := alone[i]
+		if k > 0 {
+			if !s.knows(to) {
+				continue
+			}
+			var err error
+			if o, err = s.places(to); err != nil {
+				return c, off, err
+			}
+		}
+		if o < plainly*off {
+			c, off = to, o
+		}
+	}
+	return c, off, nil
+}
+
+// knows reports whether the steps of a contract's form are all there.
+func (s *finder) knows(c Contract) bool {
+	_, err := s.expand(c.Form).values(c.Round)
+	return err == nil
+}
+
+// mostBefore bounds the steps before one that are looked at.
+const mostBefore = 4
+
+// pairs are the names of steps that may be rounded with those of the next such steps that read them, in order.
+func (b *builder) pairs() (all [][2]string) {
+	names := map[int]string{}
+	for _, p := range b.points {
+		if p.legal && !p.moved {
+			names[p.value] = p.name
+		}
+	}
+	before := make([][]string, len(b.Values)) // the last such steps of which a value is made
+	seen := map[[2]string]bool{}
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		var of []string
+		for _, v := range n.In {
+			for _, name := range before[v] {
+				if len(of) < mostBefore && !slices.Contains(of, name) {
+					of = append(of, name)
+				}
+			}
+		}
+		for _, v := range n.Out {
+			before[v] = of
+			name, is := names[v]
+			if !is {
+				continue
+			}
+			before[v] = []string{name}
+			for _, a := range of {
+				if pair := [2]string{a, name}; a != name && !seen[pair] {
+					seen[pair] = true
+					all = append(all, pair)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// patterns are what whole networks store: the results of products; those, and what products read, as where a compiler
+// makes one kernel of all between them; of all operations but those of one number; of all that autocast does not compute
+// in float32; and of all.
+func (q *Question) patterns(b *builder) (all [][]string) {
+	known := map[string]bool{}
+	for _, name := range b.names() {
+		known[name] = true
+	}
+	read := make([]bool, len(q.Graph.Values)) // by a product, as it is or moved
+	for i := len(q.Graph.Nodes) - 1; i >= 0; i-- {
+		n := &q.Graph.Nodes[i]
+		if multiplied(n.Op) || moves[n.Op.Name()] && read[n.Out[0]] {
+			for _, v := range n.In {
+				read[v] = true
+			}
+		}
+	}
+	for _, stored := range []func(n *graph.Node) bool{
+		func(n *graph.Node) bool { return multiplied(n.Op) },
+		func(n *graph.Node) bool { return multiplied(n.Op) || read[n.Out[0]] },
+		func(n *graph.Node) bool { return !ofOne(n.Op) },
+		func(n *graph.Node) bool { return multiplied(n.Op) || ofOne(n.Op) },
+		func(n *graph.Node) bool { return true },
+	} {
+		var names []string
+		for i := range q.Graph.Nodes {
+			n := &q.Graph.Nodes[i]
+			if name := q.Graph.Values[n.Out[0]].Name; stored(n) && known[name] {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 && !slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, names) }) {
+			all = append(all, names)
+		}
+	}
+	return all
+}
+
+// multiplied reports whether an operation is one of libraries of products.
+func multiplied(op graph.Op) bool {
+	_, is := op.(graph.Attention)
+	return is || products[op.Name()]
+}
+
+// ofOne reports whether each result of an operation is of one number of each input.
+func ofOne(op graph.Op) bool {
+	switch op.(type) {
+	case graph.Unary, graph.Act, graph.Binary, graph.Cast:
+		return true
+	}
+	return moves[op.Name()]
+}
+
+const mostPlaces = 8
 
 // places is the mean square of how far an output is from what a contract stores, in places of its format and at most
 // mostPlaces of them: where terms cancel, one rounding of a right kernel that goes the other way is many places.

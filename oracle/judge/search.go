@@ -46,26 +46,31 @@ func (q *Question) search() (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	contracts := []Contract{}
+	var best *trial
 	if q.Claimed != nil {
-		contracts = append(contracts, *q.Claimed)
-		if q.Claimed.Operands == "tf32" {
-			if contracts, err = q.tf32(types); err != nil {
-				return nil, err
-			}
-		}
-		contracts = q.unclaimed(types, contracts)
-	} else if contracts, err = q.likely(types); err != nil {
-		return nil, err
+		best, err = q.claimed(types)
+	} else {
+		best, err = q.found(types)
 	}
-	best, err := q.best(types, contracts, nil)
-	if err == nil && q.Claimed == nil && q.Operands == "" && !best.passes() && !slices.ContainsFunc(contracts, Contract.plain) {
+	if err == nil && q.Claimed == nil && q.Operands == "" && !best.passes() && !best.plain() {
 		best, err = q.best(types, []Contract{{Form: Form{written: q.Written}}}, best) // a fault may explain more than roundings do
 	}
 	if err != nil || best.passes() || q.built.id != "" {
 		return best, err
 	}
 	return q.explain(best)
+}
+
+// claimed is the best trial of what is claimed.
+func (q *Question) claimed(types []graph.Type) (*trial, error) {
+	contracts := []Contract{*q.Claimed}
+	if q.Claimed.Operands == "tf32" {
+		var err error
+		if contracts, err = q.tf32(types); err != nil {
+			return nil, err
+		}
+	}
+	return q.best(types, q.unclaimed(types, contracts), nil)
 }
 
 // unclaimed are the contracts of a claim with the forms of which it says nothing.
@@ -174,7 +179,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 		n := &q.Graph.Nodes[i]
 		if q.Narrow.Half() && q.hasScalars(n, q.Narrow) {
 			if forms = append(forms, Form{Scalars: q.Narrow.String()}); n.Op.Name() != "mul" && n.Op.Name() != "div" {
-				forms = append(forms, Form{Scalars: q.Narrow.String() + butProducts})
+				forms = append(forms, Form{Scalars: q.Narrow.String() + butOf + "products"})
 			}
 		}
 		if q.Narrow.Half() && scatters(n.Op) {
@@ -258,9 +263,8 @@ func written(forms []Form, to string) (all []Form) {
 	return all
 }
 
-// candidates are the contracts that right kernels have, those of the fewest roundings first.
-func (q *Question) candidates(types []graph.Type) []Contract {
-	var all []Contract
+// candidates are the contracts that the search begins with, those of the fewest roundings first.
+func (q *Question) candidates(types []graph.Type) (all []Contract) {
 	forms := q.forms(types)
 	for _, f := range forms {
 		if f.BlockKeys == 0 {
@@ -271,33 +275,46 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 		return all
 	}
 	for _, f := range forms {
+		b := expand(q.Graph, types, f, q.built)
+		names := b.names()
 		if f.BlockKeys > 0 || f.CoarseExp { // which change little but where they are rounded
-			for _, name := range expand(q.Graph, types, f, q.built).names() {
+			for _, name := range names {
 				if strings.HasSuffix(name, "probabilities_unnormalized") { // of a chain, with its operation's name
 					all = append(all, Contract{f, []string{name}})
 				}
 			}
 			continue
 		}
-		b := expand(q.Graph, types, f, q.built)
-		names := b.names()
-		if inner := b.inner; !f.written && len(inner) > 1 && len(inner) < len(names) { // one operation after the other
-			all = append(all, Contract{f, inner})
+		if !f.written {
+			for _, p := range q.patterns(b) {
+				all = append(all, Contract{f, p})
+			}
+			if inner := b.inner; len(q.Graph.Nodes) == 1 && len(inner) > 1 && len(inner) < len(names) {
+				all = append(all, Contract{f, inner})
+			}
 		}
-		for _, n := range some(names, len(b.Nodes)) {
-			all = append(all, Contract{f, []string{n}})
+		few := len(names) <= pairedNames
+		if few {
+			for _, n := range names {
+				all = append(all, Contract{f, []string{n}})
+			}
 		}
-		if len(names) < 2 {
-			continue
+		if len(names) > 1 {
+			all = append(all, Contract{f, names})
 		}
-		if all = append(all, Contract{f, names}); len(names) > pairedNames {
-			continue
+		if few {
+			all = append(all, ofTwo(f, names)...)
 		}
-		for i, a := range names {
-			for _, b := range names[i+1:] {
-				if len(names) > 2 {
-					all = append(all, Contract{f, []string{a, b}})
-				}
+	}
+	return all
+}
+
+// ofTwo are the contracts of two roundings.
+func ofTwo(f Form, names []string) (all []Contract) {
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if len(names) > 2 {
+				all = append(all, Contract{f, []string{a, b}})
 			}
 		}
 	}
