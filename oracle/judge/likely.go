@@ -32,18 +32,42 @@ type finder struct {
 	off    []float64 // of each, see places
 }
 
-// found is the best trial of a contract that is looked for.
-func (q *Question) found(types []graph.Type) (best *trial, err error) {
-	s := finder{q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types)}
-	if len(s.all) < 3 {
-		return q.best(types, s.all, nil)
-	}
+// finder returns one that has compared all candidates; of fewer than three it need not.
+func (q *Question) finder(types []graph.Type) (*finder, error) {
+	s := &finder{q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types)}
 	for _, c := range s.all {
+		if len(s.all) < 3 {
+			break
+		}
 		off, err := s.places(c)
 		if err != nil {
 			return nil, err
 		}
 		s.off = append(s.off, off)
+	}
+	return s, nil
+}
+
+// likely are the contracts that explain an output best.
+func (q *Question) likely(types []graph.Type) ([]Contract, error) {
+	s, err := q.finder(types)
+	if err != nil {
+		return nil, err
+	}
+	if s.off == nil {
+		return s.all, nil
+	}
+	return s.from(s.starts()[0])
+}
+
+// found is the best trial of a contract that is looked for.
+func (q *Question) found(types []graph.Type) (best *trial, err error) {
+	s, err := q.finder(types)
+	if err != nil {
+		return nil, err
+	}
+	if s.off == nil {
+		return q.best(types, s.all, nil)
 	}
 	starts := s.starts()
 	if q.built.id != "" { // of which there are many
