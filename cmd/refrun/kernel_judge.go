@@ -224,7 +224,7 @@ func (a *judged) formats(q *judge.Question) error {
 	var err error
 	if a.precision != "" {
 		for k, t := range q.Inputs {
-			if t.Format != fp16.Int64 {
+			if scalar := t.Format == fp16.Float64 && len(t.Data) == 1; t.Format != fp16.Int64 && !scalar { // which has a format of its own
 				if q.Inputs[k], err = as("--precision", a.precision, t); err != nil {
 					return err
 				}

@@ -318,11 +318,12 @@ CALLED = {
     "no scale": ["not scaled"], "scale twice": ["scaled twice"], "last keys lost": ["last keys"], "probabilities in bfloat16": ["probabilities is rounded to bfloat16", "probabilities_unnormalized is rounded"],
     "no mask": ["mask is not applied"], "mask one too far": ["one key too many"], "mask one too short": ["one key too few"], "mask of the other corner": ["other corner"],
     "window one too wide": ["one too wide"], "ReLU": ["ReLU in place"], "quick": ["1.702"], "sigmoid": ["sigmoid(x) in place"], "the other form": ["other form of GELU"],
-    "other sign": ["other way"], "no shift": ["is not added"], "times 1.002": ["times 1.002", "times 501/500"], "times 1/6": ["times 1/6", "times 0.16"], "times 3/2": ["times 3/2", "times 1.5"], "zeros": ["output is zeros"],
+    "other sign": ["other way"], "no shift": ["is not added"], "times 1.002": ["times 1.002", "times 501/500"], "times 1/6": ["times 1/6", "times 0.16"], "times 3/2": ["times 3/2", "times 1.5", "times 1.4999"], "zeros": ["output is zeros"],
     "one constant": ["one number everywhere"], "cut off": ["cut off"], "the input": ["output is the input"], "input in bfloat16": ["input is rounded to bfloat16", "a_0 is rounded to bfloat16", "query is rounded to bfloat16", "gate is rounded to bfloat16", "operands of products are rounded to bfloat16"],
     "rolled by one": ["in other places"], "turned round": ["in other places"], "stale rows": ["in other places"], "last row not written": ["part of the output is zeros", "output is zeros"],
     "last column not written": ["part of the output is zeros"], "a tile of zeros": ["part of the output is zeros"], "NaN": ["is NaN everywhere"],
-    "mean for sum": ["mean in place of a sum"], "sum for mean": ["sum in place of a mean"], "no maximum": ["maximum is not subtracted"], "n": ["divided by n"], "n-1 for n": ["divided by n-1"],
+    "mean for sum": ["mean in place of a sum"], "sum for mean": ["sum in place of a mean"], "no maximum": ["maximum is not subtracted"], "n": ["divided by n"], "n-1 for n": ["divided by n-1"], "last channel lost": ["last term of the sums is left out"], "half of it": ["times 1/2", "times 0.5"],
+    "times 3": ["times 3"], "its reciprocal": ["times "], "number of 1": ["times ", "output is the input"], "the other sign": ["other sign"],
 }
 # What is the same kernel with some numbers, or differs by less than is rounded.
 ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root"), ("the input", "root is forgotten")}

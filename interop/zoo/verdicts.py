@@ -115,8 +115,8 @@ class Beside(nn.Module):
 
 HARD = {
     "floor": lambda h: torch.floor(4 * h), "round": lambda h: torch.round(8 * h), "argmax": lambda h: h.argmax(-1), "top 2": lambda h: h.topk(2, -1).values, "prod": lambda h: h.prod(-1), "sign": torch.sign,
-    "above": lambda h: (h > 0.1).float(), "sorted": lambda h: h.sort(-1).values, "cumsum": lambda h: h.cumsum(-1), "cumprod": lambda h: h.cumprod(-1), "frac": lambda h: torch.frac(3 * h), "1/h": lambda h: 1 / h,
-    "remainder": lambda h: torch.remainder(3 * h, 0.7), "largest": lambda h: h.max(-1).values, "places of top 2": lambda h: h.topk(2, -1).indices, "log h": lambda h: torch.log(h.abs()), "argsort": lambda h: h.argsort(-1),
+    "above": lambda h: (h > 0.1).float(), "sorted": lambda h: h.sort(-1).values, "cumsum": lambda h: h.cumsum(-1), "frac": lambda h: torch.frac(3 * h), "1/h": lambda h: 1 / h,
+    "remainder": lambda h: torch.remainder(3 * h, 0.7), "largest": lambda h: h.max(-1).values, "places of top 2": lambda h: h.topk(2, -1).indices, "log h": lambda h: torch.log(h.abs()),
 }
 OTHER = {"7 everywhere": lambda y, d: torch.full_like(y, 7), "NaN": lambda y, d: torch.full_like(y, float("nan")), "turned round": lambda y, d: y.flip(0), "one more": lambda y, d: y + 1,
          "zeros": lambda y, d: torch.zeros_like(y), "infinite": lambda y, d: torch.full_like(y, float("inf"))}
@@ -209,7 +209,7 @@ def sigmoid(d, wrong):
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", kind, x.shape)], [helper.make_tensor_value_info("y", kind, (len(x), k))], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
     y = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     if fault == "times 1.0002":
         y = y * np.float32(1.0002)

@@ -92,7 +92,8 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	}
 	t := b.step("sum", over("sum", -1), b.step("exp_rescaled", mul, e, weight))
 	p := b.may(true, b.step("probabilities_unnormalized", same, e))
-	return b.step("output", div, b.product("weighted", graph.MatMul{}, b.step("weights", mul, p, weight), value), t)
+	weights := b.step("weights", mul, b.operand(p), weight) // of which sums are scaled, not operands
+	return b.step("output", div, b.summed("weighted", graph.MatMul{}, weights, b.operand(value)), t)
 }
 
 func whole(v int) *int { return &v }

@@ -44,6 +44,11 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 		first = 1
 	}
 	in[first], in[first+1] = b.operand(in[first]), b.operand(in[first+1])
+	return b.summed(name, op, in...)
+}
+
+// summed adds a product of operands as they are.
+func (b *builder) summed(name string, op graph.Op, in ...int) int {
 	for f, id := range sumsIn {
 		if b.form.Accumulate == "" && canNarrow(op) && b.is(id) {
 			op = narrowSums{op, f, b.termsAtOnce()}

@@ -78,11 +78,21 @@ func (q *Question) unclaimed(types []graph.Type, claimed []Contract) (all []Cont
 	all = claimed
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
-		if o, is := n.Op.(graph.Interpolate); is {
+		switch o := n.Op.(type) {
+		case graph.Interpolate:
 			for _, f := range resizes(o, types[n.In[0]].Shape[2:], q.Narrow) {
 				for _, c := range claimed {
 					c.Weights, c.Positions, c.Copied = f.Weights, f.Positions, f.Copied
 					all = append(all, c)
+				}
+			}
+		case graph.Attention:
+			for _, f := range onlines(keys(n, types)) {
+				for _, c := range claimed {
+					if c.Operands != "" && !c.Online { // which rounds probabilities before they are divided
+						c.Online, c.BlockKeys = true, f.BlockKeys
+						all = append(all, c)
+					}
 				}
 			}
 		}
@@ -212,20 +222,12 @@ func (q *Question) forms(types []graph.Type) []Form {
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})
 		case graph.Attention:
-			blocks := []int{0, 16, 32, 64, 128, 256, 512}
-			if q.Narrow == fp16.Float32 { // which changes next to nothing
-				blocks = blocks[:1]
-			}
-			k := types[n.In[1]].Shape
-			keys := k[len(k)-2]
-			for _, block := range blocks {
-				if block < keys { // or it is all of them
-					forms = append(forms, Form{Online: true, BlockKeys: block})
-				}
-			}
-			if q.Narrow == fp16.Float32 {
+			keys := keys(n, types)
+			if q.Narrow == fp16.Float32 { // where blocks change next to nothing
+				forms = append(forms, onlines(min(keys, 1))...)
 				break
 			}
+			forms = append(forms, onlines(keys)...)
 			for _, block := range []int{0, 512} {
 				for _, lanes := range []int{0, 8, 16} {
 					if block < keys && (lanes == 0 || keys%lanes > 0) {
@@ -246,6 +248,22 @@ func (q *Question) forms(types []graph.Type) []Form {
 		forms = append(forms, all)
 	}
 	return distinct(written(forms, q.Operands))
+}
+
+// keys is how many an attention has.
+func keys(n *graph.Node, types []graph.Type) int {
+	k := types[n.In[1]].Shape
+	return k[len(k)-2]
+}
+
+// onlines are the forms of an attention of so many keys that divides last, by how many it takes at a time.
+func onlines(keys int) (all []Form) {
+	for _, block := range []int{0, 16, 32, 64, 128, 256, 512} {
+		if block < keys { // or it is all of them
+			all = append(all, Form{Online: true, BlockKeys: block})
+		}
+	}
+	return all
 }
 
 // written are the forms in a written graph, with the operands of products in each of the ways of devices.
