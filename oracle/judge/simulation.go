@@ -1,0 +1,126 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// simulation is a right kernel: each step in float32, with random errors as large as those of sums in the
+// worst usual order and of a library's functions; if it cuts, products are those of units that truncate.
+type simulation struct {
+	of   []*tensor.Tensor // by value
+	r    *rand.Rand
+	cuts bool
+	// flips is a kernel without errors of its own but that, wherever another's errors could move a number
+	// over the edge between two roundings, rounds to the other one.
+	flips bool
+	// flushes is a kernel whose only errors are flushes.
+	flushes bool
+}
+
+// step is one of the kernel's; out are the results without its errors, of inputs without any.
+func (s simulation) step(n *graph.Node, balls, out []ball) error {
+	in := make([]*tensor.Tensor, len(n.In))
+	op, changed := scalarsIn(n.Op, fp16.Float32)
+	same := !changed
+	flushes := s.flushes && computes(op)
+	for k, v := range n.In {
+		if in[k] = s.of[v]; flushes {
+			in[k] = flush(in[k])
+		}
+		same = same && in[k] == balls[v].v
+	}
+	if made := out[0].made; made != nil && !s.flips && !s.flushes {
+		y, err := made(in, s.r)
+		if err == nil {
+			s.of[n.Out[0]] = noisy(y, out[0], s.r, s.cuts, true)
+		}
+		return err
+	}
+	if !same {
+		given, err := apply(op, in...)
+		if err != nil {
+			return err
+		}
+		for k, v := range n.Out {
+			s.of[v] = given[k]
+		}
+	}
+	for k, v := range n.Out {
+		if same {
+			s.of[v] = out[k].v
+		}
+		switch {
+		case flushes:
+			s.of[v] = less(flush(s.of[v]), out[k].lost)
+		case !s.flips && !s.flushes:
+			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts, !same)
+		}
+	}
+	return nil
+}
+
+// roundAll rounds a step of all kernels.
+func roundAll(f rounding, sims []simulation, v int, b ball) {
+	last := sims[len(sims)-1]
+	if last.flips && b.r != nil {
+		exact := last.of[v]
+		last.of[v] = flipped(f, exact, sims[:len(sims)-1], v, b)
+		if !shared(exact, b.v) {
+			release(exact)
+		}
+		sims = sims[:len(sims)-1]
+	}
+	for _, s := range sims {
+		wide := s.of[v]
+		if s.of[v] = roundTo(f, wide, s.r); wide != s.of[v] && !shared(wide, b.v) {
+			release(wide)
+		}
+	}
+}
+
+// noisy adds a step's errors to its result and rounds it to float32: in its place, if nobody else has it.
+func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Tensor {
+	if t.Format == fp16.Int64 || like.exact {
+		return t
+	}
+	out := t
+	if !own {
+		out = fresh(fp16.Float64, t.Shape...)
+	}
+	if like.sigma == nil {
+		fp16.Float32.RoundSlice(out.Data, t.Data)
+		return out
+	}
+	if cuts && like.cut != nil {
+		for i, v := range t.Data {
+			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(r))
+		}
+		fp16.Float32.RoundSlice(out.Data, out.Data)
+		return out
+	}
+	for i, v := range t.Data {
+		if s := like.sigma.Data[i]; s > 0 {
+			if like.sum {
+				v += float64(s * wandering(r))
+			} else {
+				v += float64(s * r.NormFloat64())
+			}
+		}
+		out.Data[i] = v
+	}
+	fp16.Float32.RoundSlice(out.Data, out.Data)
+	return out
+}
+
+// wandering is a random error of a sum in units of its deviation. The variance of such an error is that of
+// the partial sums, whose way is random too: the square of a bridge, integrated, has the mean 1/6 and the
+// variance 1/45, so that in proportion to its mean it varies by 0.9. This has 0.85.
+func wandering(r *rand.Rand) float64 {
+	z := r.NormFloat64()
+	return math.Sqrt(.4+.6*z*z) * r.NormFloat64()
+}
