@@ -79,19 +79,10 @@ func whole(k int, t Type) error {
 func front(index *tensor.Tensor, n int) error {
 	for i, v := range index.Data {
 		if n > 0 && (v < 0 || v >= float64(n)) {
-			return fmt.Errorf("index%v: %.0f: want 0 to %d", place(i, index.Shape), v, n-1)
+			return fmt.Errorf("index%v: %.0f: want 0 to %d", tensor.Index(i, index.Shape), v, n-1)
 		}
 	}
 	return nil
-}
-
-// place returns the place of element i of a tensor.
-func place(i int, shape []int) []int {
-	at := make([]int, len(shape))
-	for a := len(at) - 1; a >= 0; a-- {
-		at[a], i = i%shape[a], i/shape[a]
-	}
-	return at
 }
 
 // indexed checks that there are an input and an index.

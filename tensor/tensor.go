@@ -57,6 +57,15 @@ func Size(shape []int) int {
 	return n
 }
 
+// Index returns the indices of element i of a tensor of that shape.
+func Index(i int, shape []int) []int {
+	at := make([]int, len(shape))
+	for a := len(shape) - 1; a >= 0; a-- {
+		at[a], i = i%shape[a], i/shape[a]
+	}
+	return at
+}
+
 // Fault says why t is no tensor of that rank, -1 for any: it is nil, has another rank,
 // or its data another length than its shape says. "" if it is one.
 func (t *Tensor) Fault(rank int) string {

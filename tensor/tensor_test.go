@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -162,5 +163,25 @@ func TestAnyRank(t *testing.T) {
 	part.SetSamples(x, 0, 1)
 	if n := testing.AllocsPerRun(100, func() { part.SetSamples(x, 1, 2) }); n != 0 {
 		t.Errorf("SetSamples allocates %v times", n)
+	}
+}
+
+// TestIndex: elements lie in row-major order.
+func TestIndex(t *testing.T) {
+	x, i := counted(2, 3, 4, 5), 0
+	for n := range 2 {
+		for c := range 3 {
+			for h := range 4 {
+				for w := range 5 {
+					if at := tensor.Index(i, x.Shape); !slices.Equal(at, []int{n, c, h, w}) {
+						t.Fatalf("element %d lies at %v: want %v", i, at, []int{n, c, h, w})
+					}
+					i++
+				}
+			}
+		}
+	}
+	if at := tensor.Index(0, nil); len(at) != 0 {
+		t.Errorf("a scalar lies at %v", at)
 	}
 }

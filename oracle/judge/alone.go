@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
 )
 
 // chained is the square of how many deviations a sum of products may be off by. Most kernels add the products of
@@ -54,7 +55,7 @@ func (q *Question) alone(t *trial, f fp16.Format) {
 		}
 	}
 	if at >= 0 {
-		w.at = fmt.Sprintf("element %v", place(q.offset+at, q.whole))
+		w.at = fmt.Sprintf("element %v", tensor.Index(q.offset+at, q.whole))
 	}
 	t.ways[lone] = w
 }

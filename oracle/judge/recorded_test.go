@@ -159,7 +159,7 @@ func TestPieces(t *testing.T) {
 	wrong := q.Output.Clone()
 	at := len(wrong.Data) - 3
 	wrong.Data[at] = fp16.Float32.Round(1 + wrong.Data[at]*1.01)
-	if r := judge(wrong); r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, place(at, wrong.Shape)) {
+	if r := judge(wrong); r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, tensor.Index(at, wrong.Shape)) {
 		t.Errorf("%+v", r)
 	}
 	zeros := q.Output.Clone()
@@ -177,7 +177,7 @@ func TestLone(t *testing.T) {
 		q.Output = q.Output.Clone()
 		q.Output.Data[at] = fp16.Float32.Round(q.Output.Data[at] * (1 + 1e-3))
 		r, err := Check(q)
-		if err != nil || r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, place(at, q.Output.Shape)) {
+		if err != nil || r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, tensor.Index(at, q.Output.Shape)) {
 			t.Errorf("element %d: %+v %v", at, r, err)
 		}
 	}

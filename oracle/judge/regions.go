@@ -42,7 +42,7 @@ func (q *Question) regions() []region {
 	}
 	last := shape[len(shape)-1]
 	if rows := n / last; len(shape) > 2 && last > 1 && rows <= mostRegions && from%last == 0 {
-		all = append(all, region{"row", func(i int) int { return i / last }, rows, func(k int) string { return fmt.Sprintf("row %v", place(from/last+k, shape[:len(shape)-1])) }})
+		all = append(all, region{"row", func(i int) int { return i / last }, rows, func(k int) string { return fmt.Sprintf("row %v", tensor.Index(from/last+k, shape[:len(shape)-1])) }})
 	}
 	if len(shape) == 1 {
 		for _, tile := range []int{16, 64, 256, 1024} {
@@ -129,14 +129,4 @@ func tiles(shape []int, from int) (all []region) {
 		})
 	}
 	return all
-}
-
-// place is the index of an element.
-func place(i int, shape []int) []int {
-	at := make([]int, len(shape))
-	for a := len(shape) - 1; a >= 0; a-- {
-		at[a] = i % shape[a]
-		i /= shape[a]
-	}
-	return at
 }
