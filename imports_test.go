@@ -88,7 +88,7 @@ var inward = map[string][]string{
 	"oracle/internal/winograd":  {},
 	"oracle/internal/lower":     {"fp16", "graph", "tensor"},
 	"oracle/internal/measure":   {"internal/elem", "rollout", "tensor"},
-	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "rollout", "tensor"},
+	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout", "tensor"},
 	"oracle/internal/evidence":  {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure", "rollout", "safetensors", "tensor"},
 	"oracle/internal/table":     {"oracle/report"},
 	"oracle/internal/facts":     {"act", "operator", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout"},

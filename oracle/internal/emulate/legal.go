@@ -54,6 +54,7 @@ type Legal struct {
 	Whole   bool            // statistics are added up one number after another, however many
 	Blocks  bool            // sums of each blockOfPixels have errors of their own
 	Tiled   bool            // Lambda is that of sums with another method to form them: see InTiles
+	Tiles   *Tiles          // errors of sums in tiles of F(4x4,3x3), which those that may be have as well; nil for none
 	Modes   []operator.Mode // of single convolutions; nil if they are all the same
 }
 
@@ -137,11 +138,6 @@ func (l *Legal) each(i int, y *tensor.Tensor, sd func(k int, v float64) float64)
 	})
 }
 
-// InTiles reports whether a convolution may be formed in tiles, by Winograd's method.
-func InTiles(n *operator.Node) bool {
-	return n.Weight.Shape[2] >= 3 && n.Weight.Shape[3] >= 3 && n.Geometry.Stride[0] <= 1 && n.Geometry.Stride[1] <= 1
-}
-
 // sums disturbs a convolution.
 func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 	s := n.Weight.Shape
@@ -149,6 +145,10 @@ func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 	squares := make([]float64, x.N()*ic) // mean of x^2
 	par.For(len(squares), func(p int) { squares[p] = measure.MeanSquare(x.Plane(p/ic, p%ic)) })
 	lambda := l.Lambda
+	square := func(int, int) float64 { return 0 } // of errors in tiles
+	if l.Tiles != nil && byF4(n) {
+		square, lambda = l.Tiles.squares(i, n, x), 1
+	}
 	if l.Tiled && !InTiles(n) {
 		lambda = 1
 	}
@@ -170,7 +170,8 @@ func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 			if l.Blocks {
 				of = measure.Mix64(salt + uint64(k/blockOfPixels))
 			}
-			plane[k] = v + float64(scale*math.Sqrt(float64(v*v)/3+products/6))*Deviate(of, v)
+			variance := float64(scale*scale)*(float64(v*v)/3+products/6) + square(p, k)
+			plane[k] = v + float64(math.Sqrt(variance)*Deviate(of, v))
 			// What is lost of terms of both signs is within the model of an error of no sign.
 			if one := min(1, math.Abs(v)/sizes); l.Lean > 0 && one > 0.25 {
 				plane[k] -= float64(l.Lean*l.U*terms*v) * (one - 0.25) / 0.75

@@ -351,7 +351,12 @@ func (f *filter) sparse(t *Tried) bool {
 	return float64(squares*squares) < fewest*fourth
 }
 
-// Has reports whether a step shows a fault that was found at a later one.
+// wholly is the share of a residual that is next to all of it.
+const wholly = 0.9
+
+// Has reports whether a step shows a fault that was named at a later one: its signature, with the amplitude that it has there. Its
+// name is known, so that it may be too small for one here, or shown by few numbers, many times each: as many deviations as it takes to
+// doubt a fault, of which it leaves next to nothing.
 func (e *Matcher) Has(s *Step, was *Tried) (bool, error) {
 	f := newFilter(e, s)
 	if ok, err := f.open(); !ok || err != nil {
@@ -365,8 +370,10 @@ func (e *Matcher) Has(s *Step, was *Tried) (bool, error) {
 	if t == nil || err != nil {
 		return false, err
 	}
-	if was.H.Family && math.Abs(t.Match.C-was.Match.C) > amplitudeTol*math.Abs(was.Match.C) {
+	m := &t.Match
+	if math.Abs(m.C-was.Match.C) > amplitudeTol*math.Abs(was.Match.C) {
 		return false, nil
 	}
-	return f.named(t) && f.steady(t) && !f.sparse(t), nil
+	shown := math.Abs(m.T) > measure.LeastT || m.Gain > wholly && measure.RMS(t.q) > measure.LeastT/2
+	return shown && f.steady(t) && !f.sparse(t), nil
 }

@@ -79,11 +79,9 @@ func (f *filter) find(rows []report.FilterRow) {
 	}
 	m := best.Match
 	step := cmp.Or(best.since, f.s.Step)
-	if f.e.Pool.searched {
-		kept := *best
-		kept.v, kept.q = nil, nil
-		f.e.Pool.Named = &kept
-	}
+	kept := *best
+	kept.v, kept.q = nil, nil
+	f.e.Pool.Named = &kept
 	text := fmt.Sprintf("%s explains %.3g of the residual of step %d: amplitude %.4g, t = %.3g; what is left is what a correct device leaves",
 		rows[0].Name, m.Gain, f.s.Step, m.C, m.T)
 	if step < f.s.Step {

@@ -20,7 +20,7 @@ import (
 // faulty step. Without rounding a residual is large anyway: there most of it
 // must be explained.
 func (f *filter) confirm(t *Tried) (bool, error) {
-	if f.near != nil && t.v != f.near && t.Match.Gain < 0.9 && t.H.Advance == nil {
+	if f.near != nil && t.v != f.near && t.Match.Gain < wholly && t.H.Advance == nil {
 		return false, nil
 	}
 	if mimicked, err := f.mimicked(t); mimicked || err != nil {
@@ -32,7 +32,7 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 	if f.conforms(t) {
 		return true, nil
 	}
-	if t.Match.Gain < 0.9 {
+	if t.Match.Gain < wholly {
 		return false, nil
 	}
 	v := *t.v

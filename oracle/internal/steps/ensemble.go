@@ -19,8 +19,8 @@ const (
 	// taken to be one unit off (RMS), have documented bounds of two. The roundings of the policy, which every device makes,
 	// are what they are (see stepGate.sum).
 	truncated = 2
-	// tiled is by how much those of sums may be that are formed in tiles. F(4x4) has 4.4 times those of one addition after another
-	// on average, and truncates.
+	// tiled is by how much those of sums may be that are formed in tiles of another form than those of package winograd (see emulate.Tiles).
+	// F(4x4) has 4.4 times those of one addition after another on average, and truncates.
 	tiled = 8
 )
 
@@ -86,6 +86,9 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64) (y *tensor.Tensor, err error) {
 	worst := times > 1
 	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Tiled: worst, Whole: worst, Lean: g.leaning(p, k), Blocks: worst && k%2 == 1, Member: uint64(b.Step)<<8 + uint64(k+1)}
+	if worst {
+		l.Tiles = g.tiles
+	}
 	return g.e.Machine.Step(g.device(p, b.Step, l), b.X, b.Draws.Rewind())
 }
 

@@ -23,6 +23,7 @@ type stepGate struct {
 	use   emulate.Pattern // what the device is held against: the claim, or the pattern that fits
 	u     float64         // half an ulp of 1 in the accumulator
 	draws *emulate.Draws  // of the step at work, nil for none
+	tiles *emulate.Tiles  // of that step
 	memo  memo
 	inner []float64 // of steps whose pixels differ, see innerOf
 	h0    *spreads
@@ -61,7 +62,7 @@ func (m *measured) held(i int) bool {
 
 // begin takes the draws of a step, once, by an application of the noise alone.
 func (g *stepGate) begin(b *evidence.BatchStep) error {
-	g.draws = b.Draws
+	g.draws, g.tiles = b.Draws, emulate.NewTiles(g.u)
 	if b.Draws == nil || b.Draws.Data != nil {
 		return nil
 	}

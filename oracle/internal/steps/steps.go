@@ -3,6 +3,8 @@
 package steps
 
 import (
+	"slices"
+
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -119,7 +121,8 @@ func (g *stepGate) steps() error {
 }
 
 // conclude reports and certifies what is held against the pattern in use. A fault that is found
-// where no step is wrong may be how the device rounds: one more pattern.
+// where no step is wrong may be how the device rounds: one more pattern. Where none is found, steps
+// with large errors are judged without those of statistics.
 func (g *stepGate) conclude(all []*stepFigures, bad *verdictOn) error {
 	before := *g.e.Report
 	say := func() error {
@@ -128,8 +131,21 @@ func (g *stepGate) conclude(all []*stepFigures, bad *verdictOn) error {
 		}
 		return g.certify(bad)
 	}
-	if err := say(); err != nil || bad != nil || len(g.e.Found) == 0 || !g.claim.Half() {
+	if err := say(); err != nil || bad != nil {
 		return err
+	}
+	if !slices.ContainsFunc(g.e.Found, func(f report.Finding) bool { return f.Verdict.Failed() }) {
+		var err error
+		if bad, err = g.statistics(all); bad != nil {
+			*g.e.Report, g.e.Found, g.e.Pool = before, nil, nil
+			return say()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(g.e.Found) == 0 || !g.claim.Half() {
+		return nil
 	}
 	named, use, h0 := *g.e.Report, g.use, g.h0
 	found, err := g.instead(0, g.e.Found[0].Step)
