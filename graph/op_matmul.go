@@ -40,6 +40,8 @@ type Gemm struct {
 // rounded. See [matmul.Einsum].
 type Einsum struct {
 	Equation string `json:"equation"`
+	// Wide leaves operands as they are under autocast, which casts none that stand for complex numbers.
+	Wide bool `json:"wide"`
 }
 
 // Name implements [Op].
@@ -207,6 +209,9 @@ func (o Einsum) Infer(m Mode, in []Type) (Inference, error) {
 	}
 	if numbers, _ := matmul.EinsumCost(o.Equation, shapes...); numbers > mostElements {
 		return Inference{}, fmt.Errorf("equation: %.60q: makes %.3g numbers on the way: want at most 2^40", o.Equation, numbers)
+	}
+	if o.Wide {
+		m = Mode{Precision: m.Wide()}
 	}
 	return multiplied(m, o.Name(), in, -1, shape)
 }

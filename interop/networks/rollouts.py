@@ -108,13 +108,13 @@ class ConvNeXt(nn.Module):
     def __init__(self, width=12, skip=True):
         super().__init__()
         self.stem, self.one = nn.Conv2d(3, width, 3, padding=1), self.Block(width)
-        self.half, self.two = nn.Conv2d(width, 2 * width, 2, stride=2), self.Block(2 * width)
+        self.small, self.two = nn.Conv2d(width, 2 * width, 2, stride=2), self.Block(2 * width)
         self.back, self.out = nn.Conv2d(2 * width, width, 1), nn.Conv2d(2 * width, 3, 3, padding=1)
         self.two.skip = skip
 
     def forward(self, x):
         h = self.one(self.stem(x))
-        y = F.interpolate(self.back(self.two(self.half(h))), scale_factor=2, mode="nearest")
+        y = F.interpolate(self.back(self.two(self.small(h))), scale_factor=2, mode="nearest")
         return self.out(torch.cat([h, y], 1))
 
 
@@ -203,7 +203,7 @@ def build(name, seed):
     m = NETWORKS[name]().eval()
     for p in m.parameters():
         if p.dim() == 1 and p.numel() > 3:
-            nn.init.normal_(p, float(p.mean()), .2)
+            nn.init.normal_(p, float(p.detach().mean()), .2)
     return m
 
 

@@ -171,7 +171,7 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 		}
 	}
 	pool(j.Each)
-	j.Excess, j.Region = all.excess()
+	j.Excess, j.Region = all.excess(j.Each)
 	return j, nil
 }
 
@@ -364,8 +364,15 @@ func sumUp(sum []float64, x []float32, at []int32) {
 	}
 }
 
-// excess is how far the worst of all regions is above its limit, and where.
-func (all totals) excess() (excess float64, at string) {
+// excess is how far the worst of all regions is above its limit, and where. A limit is no less than that of any one
+// evaluation: a rare error that is right in it is right in the sum.
+func (all totals) excess(each []Each) (excess float64, at string) {
+	most := map[string]float64{}
+	for _, e := range each {
+		for way, f := range e.ways {
+			most[way] = max(most[way], f.limit(way))
+		}
+	}
 	for _, x := range all {
 		of, k := above(x.mine, x.expected, x.slack)
 		w := farthest{of: of, right: math.Inf(-1)}
@@ -373,7 +380,7 @@ func (all totals) excess() (excess float64, at string) {
 			s, _ := above(r, x.expected, x.slack)
 			w.right = max(w.right, s)
 		}
-		if e := of / w.limit(x.by.way); e > excess {
+		if e := of / max(w.limit(x.by.way), most[x.by.way]); e > excess {
 			excess, at = e, x.by.name(k)
 		}
 	}

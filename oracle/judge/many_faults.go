@@ -12,13 +12,13 @@ const mostNamed = 48
 // is how much of it there is. It sets Cause, and Blind. If all is set, faults of single operations are tried too, and
 // those that leave something open, such as an eps: that takes time, and only says why an output is wrong.
 func (m *Many) Faults(j *Joint, at []int, all bool) error {
-	s := &search{Many: m, j: j}
+	s := &search{Many: m, j: j, all: all}
 	for _, i := range at {
 		if err := s.add(i); err != nil {
 			return err
 		}
 	}
-	if err := s.operations(all); err != nil {
+	if err := s.operations(); err != nil {
 		return err
 	}
 	for _, o := range outputs {
@@ -40,6 +40,7 @@ func (m *Many) Faults(j *Joint, at []int, all bool) error {
 type search struct {
 	*Many
 	j       *Joint
+	all     bool // faults of single operations too, of an evaluation that is wrong
 	at      []probe
 	squares float64 // of all errors
 	n       int
@@ -52,6 +53,7 @@ type probe struct {
 	q      *Question
 	t      *trial
 	w      []float64
+	kept   *memory // nil if that is too much
 	ed, dd float64 // of the fault at work
 }
 
@@ -65,6 +67,9 @@ func (s *search) add(i int) error {
 		return err
 	}
 	p := probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}
+	if p.kept, err = q.keep(t); err != nil {
+		return err
+	}
 	s.at = append(s.at, p)
 	s.squares += q.squares(t, p.w, q.Output.Data)
 	s.n += len(t.y)
@@ -72,7 +77,7 @@ func (s *search) add(i int) error {
 }
 
 // operations considers the faults of operations.
-func (s *search) operations(all bool) error {
+func (s *search) operations() error {
 	first := &s.at[0]
 	for _, f := range Faults {
 		if f.ID == onePassID || narrowsOperands(f.ID) && first.q.Narrow.Half() {
@@ -82,17 +87,20 @@ func (s *search) operations(all bool) error {
 		if f.figures == nil || f.plain {
 			figures = [][]float64{nil}
 		}
-		if f.figures != nil && all {
+		if f.figures != nil && s.all {
 			figures = append(figures, f.figures(first.q, first.t)...)
 		}
 		for _, x := range figures {
-			for _, node := range s.nodes(built{id: f.ID, figures: x}, all) {
+			for _, node := range s.nodes(built{id: f.ID, figures: x}) {
 				b := built{f.ID, node, x}
 				title, advice := first.q.called(b)
 				if err := s.consider(Fault{ID: f.ID, Title: title, Advice: advice}, false, func(p *probe) ([]float64, error) {
 					types, err := p.q.types()
 					if err != nil {
 						return nil, err
+					}
+					if p.kept != nil {
+						return p.kept.effect(p.q, types, s.j.Contract, b)
 					}
 					return p.q.effect(types, s.j.Contract, b)
 				}); err != nil {
@@ -104,8 +112,11 @@ func (s *search) operations(all bool) error {
 	return nil
 }
 
+// mostOffCause is how far off 1 the amount of a cause may be at the first wrong evaluation.
+const mostOffCause = .5
+
 // nodes are where a fault can be: everywhere, and in each node alone.
-func (s *search) nodes(f built, all bool) []string {
+func (s *search) nodes(f built) []string {
 	q := s.at[0].q
 	types, err := q.types()
 	if err != nil || !expand(q.Graph, types, s.j.Form, f).broken {
@@ -114,7 +125,7 @@ func (s *search) nodes(f built, all bool) []string {
 	nodes := []string{""}
 	for i := range q.Graph.Nodes {
 		f.at = q.Graph.Name(&q.Graph.Nodes[i])
-		if all && len(q.Graph.Nodes) <= mostNamed && expand(q.Graph, types, s.j.Form, f).broken {
+		if s.all && len(q.Graph.Nodes) <= mostNamed && expand(q.Graph, types, s.j.Form, f).broken {
 			nodes = append(nodes, f.at)
 		}
 	}
@@ -151,6 +162,9 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 		}
 		amount, power := p.q.amount(p.t, p.w, faulty, p.q.Output.Data)
 		p.ed, p.dd = amount*power*power, power*power
+		if s.all && !any && k == 0 && math.Abs(amount-1) > mostOffCause { // a cause is there from the first wrong one on
+			return nil
+		}
 		for m := range min(len(right), len(p.t.right)) {
 			a, d := p.q.amount(p.t, p.w, faulty, p.t.right[m])
 			right[m] += a * d * d

@@ -563,6 +563,27 @@ fourier("fft", "fft_fft", "fft_fft2", "fft_fftn")
 fourier("ifft", "fft_ifft", "fft_ifft2", "fft_ifftn")
 
 
+@pairs("einsum.default")
+def einsum_of_pairs(c: Any, a: Dict[str, Any]) -> Any:
+    """Of two complex operands, sums over the real and the imaginary parts too: of (p, q) the second one is
+    ((p, q), (-q, p)), by which part of the first it is multiplied. Autocast casts no complex numbers."""
+    x, *more = a["tensors"]
+    if not any(c.is_complex(t) for t in (x, *more)):
+        return einsum(c, a)
+    equation = a["equation"].replace(" ", "")
+    if len(more) != 1 or not (c.is_complex(x) and c.is_complex(more[0])) or "->" not in equation or "." in equation:
+        raise NoRule("complex numbers: want an equation with -> of two complex operands, without an ellipsis")
+    y = torch.view_as_real(more[0].resolve_conj()).contiguous() if isinstance(more[0], torch.Tensor) else more[0]
+    pair, dtype = c.shape(y), c.dtype(y)
+    parts = [c.emit("select", [y], {"dim": -1, "index": k}, part=name, types=[(pair[:-1], dtype)]) for k, name in enumerate(("real", "imag"))]
+    turned = c.emit("stack", [c.emit("neg", [parts[1]], {}, part="minus"), parts[0]], {"dim": -1}, part="turned", types=[(pair, dtype)])
+    both = c.emit("stack", [y, turned], {"dim": -2}, part="both", types=[([*pair[:-1], 2, 2], dtype)])
+    of, result = equation.split("->")
+    first, second = of.split(",")
+    p, q = [k for k in "PQRSTUVWXYZ" if k not in equation][:2]
+    return c.emit("einsum", [x, both], {"equation": f"{first}{p},{second}{p}{q}->{result}{q}", "wide": True})
+
+
 def among_pairs(name: str, of: str) -> None:
     """An operation along an axis, of numbers and of pairs."""
     plain = RULES[f"aten.{name}"]

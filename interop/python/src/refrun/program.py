@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from . import graph, network
 from .case import CaseError
@@ -14,27 +15,49 @@ from .graph import Description, UnsupportedLayer
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 
-def describe(module: nn.Module, x: torch.Tensor) -> Description:
+class _Casts(TorchFunctionMode):
+    """Sees whether anything is cast by name."""
+
+    seen = False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen = self.seen or getattr(func, "__name__", "") in ("to", "float", "half", "bfloat16", "type", "type_as")
+        return func(*args, **(kwargs or {}))
+
+
+def _casts(module: nn.Module, x: torch.Tensor) -> bool:
+    """Whether a module's own code casts numbers. torch.export leaves out casts to the type that numbers have."""
+    with torch.no_grad(), _Casts() as casts:
+        module(x)
+    return casts.seen
+
+
+def describe(module: nn.Module, x: torch.Tensor, half: Optional[torch.dtype] = None) -> Description:
     """Describes a module as the operations that torch.export finds in its call with states [N,C,H,W] such as x.
 
     Sizes are those of x, but for N: the call is followed with two samples and with three, and what differs is
-    left to the number of realizations.
+    left to the number of realizations. half is what autocast casts to as the module runs: then casts such as
+    y.to(x.dtype), of which a recording in float32 has nothing, are recorded under it.
     """
     if x.dim() != 4 or x.shape[2] != x.shape[3]:
         raise UnsupportedLayer(f"state: shape {list(x.shape)}: want square images [N,C,H,H] for a module that is no list of layers")
     one, given = x[:1].detach().cpu().float(), next(module.parameters(), x).device
-    two, three = (network.describe(module, [one.to(given).repeat(n, 1, 1, 1)]) for n in (2, 3))
+    one = one.to(given)
+    with torch.autocast(given.type, half, enabled=half is not None and _casts(module, one)):
+        two, three = (network.describe(module, [one.repeat(n, 1, 1, 1)]) for n in (2, 3))
     return Description(*_Program(two, three, list(x.shape)).make(), None)
 
 
-def describe_any(module: nn.Module, x: torch.Tensor, *, noise: Any = None, input_channels: Any = None) -> Description:
-    """The operator of a rollout as graph.describe has it, for any size of images; of other modules as describe above."""
+def describe_any(module: nn.Module, x: Any = None, *, noise: Any = None, input_channels: Any = None) -> Description:
+    """The operator of a rollout as graph.describe has it, for any size of images; of another module, if it is called with
+    states such as x, [C,H,W] or [N,C,H,W], as describe has it."""
     try:
         return graph.describe(module, noise=noise, input_channels=input_channels)
     except UnsupportedLayer:
-        if noise:
+        if noise or x is None:
             raise
-        return describe(module, x)
+        x = torch.as_tensor(x)
+        return describe(module, x[None] if x.dim() == 3 else x)
 
 
 class _Program:
@@ -68,7 +91,8 @@ class _Program:
                 continue
             t = self.two.weights[i].detach().cpu()
             if t.shape != self.three.weights[j].shape:
-                raise UnsupportedLayer(f"{name}: a constant of the number of realizations: want it made by expanding one of a single sample")
+                node["in"].append(self._each(f"{name}.each{len(node['in'])}", t, self.three.weights[j]))
+                continue
             own = f"p{len(params)}"  # no node has such a name: those of torch.export have letters and dots
             params.append({"name": own, "shape": list(t.shape), **({"dtype": "int64"} if t.dtype in _WHOLE else {})})
             self.weights[f"{name}.{own}"] = t.to(torch.int64) if t.dtype in _WHOLE else t.float()
@@ -76,6 +100,20 @@ class _Program:
         if params:
             node["params"] = params
         self.nodes.append(node)
+
+    def _each(self, name: str, a: torch.Tensor, b: torch.Tensor) -> str:
+        """A constant that each sample has, such as torch.zeros(n, ...): that of one, added to 0 times a pixel of each."""
+        differ = [k for k in range(a.dim()) if a.shape[k] != b.shape[k]]
+        one = a.narrow(differ[0], 0, 1)
+        if len(differ) != 1 or a.dtype in _WHOLE or not torch.equal(one.expand(a.shape), a):
+            raise UnsupportedLayer(f"{name}: a constant of the number of realizations: want the same one for each of them")
+        shape = [-1 if k == differ[0] else 1 for k in range(a.dim())]
+        for op, of, attributes in (("slice", "input", {"dim": [1, 2, 3], "start": [0, 0, 0], "end": [1, 1, 1]}),
+                                   ("reshape", f"{name}.slice", {"shape": shape}), ("mul", f"{name}.reshape", {"other": 0})):
+            self.nodes.append({"op": op, "name": f"{name}.{op}", "in": [of], "attributes": attributes})
+        self.nodes.append({"op": "add", "name": name, "in": [f"{name}.mul", "p0"], "params": [{"name": "p0", "shape": list(one.shape)}]})
+        self.weights[f"{name}.p0"] = one.float()
+        return name
 
     def _free(self, name: str, a: Any, b: Any) -> Any:
         """An attribute without the number of samples: -1 is what is left over."""

@@ -171,8 +171,9 @@ class Recorder:
         mine = [(h.hooks_dict_ref(), h.id) for h in self._hooks]
         kept = [of.pop(key) for of, key in mine]
         try:
+            half = _autocast(x.device.type)
             with torch.autocast(x.device.type, enabled=False):
-                self.description = describe_program(self.plain, x)
+                self.description = describe_program(self.plain, x, half)
         finally:
             for (of, key), hook in zip(mine, kept):
                 of[key] = hook

@@ -140,7 +140,7 @@ class Reference:
 class _Operator:
     """What is to be computed: a case's folder, a torch module, or an `operator` object with weights."""
 
-    def __init__(self, what: Any, weights: Optional[Mapping[str, Any]], noise: Any, input_channels: Optional[int]):
+    def __init__(self, what: Any, weights: Optional[Mapping[str, Any]], noise: Any, input_channels: Optional[int], like: Any = None):
         self.folder: Optional[str] = None
         self.module: Any = None
         self.weights: Mapping[str, Any] = weights or {}
@@ -161,10 +161,10 @@ class _Operator:
             return
         if not _is_torch_module(what):
             raise CaseError(f"{type(what).__name__}: want a torch.nn.Module, a case's folder, or an operator object with weights=")
-        from .graph import describe
+        from .program import describe_any
 
         self.module = what
-        d = describe(getattr(what, "_orig_mod", what), noise=noise, input_channels=input_channels)
+        d = describe_any(getattr(what, "_orig_mod", what), like, noise=noise, input_channels=input_channels)
         self.case, self.weights = {"operator": d.operator}, {k: v.detach().clone() for k, v in d.weights.items()}
 
     def said(self, seed: int) -> Dict[str, str]:
@@ -278,7 +278,7 @@ def run(what: Any, x0: Any = None, *, steps: Optional[int] = None, policy: Optio
     stream = None if sites is not None else noise
     if stream == _TORCH:
         raise CaseError("noise: torch: want torch-cpu or torch-cuda:SMS, whose seeds `seed` gives, or draws=")
-    operator = _Operator(what, weights, sites, input_channels)
+    operator = _Operator(what, weights, sites, input_channels, like=x0)
     if stream is None and operator.folder is None:
         stream = "counter"
     with Reference(operator, precision=precision, autocast=autocast, noise=stream, seed=seed or 0, threads=threads, isa=isa) as r:
@@ -299,7 +299,7 @@ def assert_same(what: Any, x: Any, y: Any, *, weights: Optional[Mapping[str, Any
     `Reference.__call__`; without it only the noise's statistics are held.
     """
     __tracebackhide__ = True
-    operator = _Operator(what, weights, noise if isinstance(noise, Mapping) else None, input_channels)
+    operator = _Operator(what, weights, noise if isinstance(noise, Mapping) else None, input_channels, like=x)
     if operator.folder is not None:
         raise CaseError(f"{operator.folder}: want a module, or an operator object with weights; assert_pass checks a case")
     precision = precision_name(precision)
