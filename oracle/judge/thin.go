@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -91,6 +92,9 @@ func jumps(op graph.Op) bool {
 
 // minmax are the steps of (x - least)/(greatest - least).
 func (b *builder) minmax(start int, shape []int, x int) int {
+	if tensor.Size(shape[start:]) == 1 { // there is no range, and the number stays
+		return b.step("output", same, x)
+	}
 	axes := lastAxes(shape, len(shape)-start)
 	least, most := b.step("least", over("amin", axes...), x), b.step("greatest", over("amax", axes...), x)
 	return b.step("output", div, b.step("shifted", sub, x, least), b.step("range", sub, most, least))
@@ -99,6 +103,9 @@ func (b *builder) minmax(start int, shape []int, x int) int {
 // zscore are those of (x - mean)/(deviation + 1e-8), of the variance over n - 1.
 func (b *builder) zscore(start int, shape []int, x int) int {
 	axes, n := lastAxes(shape, len(shape)-start), tensor.Size(shape[start:])
+	if n == 1 { // 0/0
+		return b.step("output", mul, b.step("centered", sub, x, x), b.number(math.Inf(1)))
+	}
 	centered := b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))
 	sum := b.step("sum", over("sum", axes...), b.step("square", unary("square"), centered))
 	variance := b.step("variance", mul, sum, b.number(1/float64(max(1, n-1))))
