@@ -292,6 +292,9 @@ func TestEverySentence(t *testing.T) {
 		made[h.ID], made[base] = true, true
 	}
 	for _, r := range table.Rows() {
+		if strings.HasPrefix(r.ID, "kernel.") { // of chains, whose causes package judge's tests hold
+			continue
+		}
 		if seen[r.Name] = true; r.Name != "" && !made[r.ID] && !covered[r.Name] {
 			t.Errorf("%s: %q: want a case in which a gate names it and one in which it does not", r.ID, r.Name)
 		}

@@ -140,6 +140,9 @@ func Check(q Question) (*Report, error) {
 	}
 	q.whole, q.kept = q.Output.Shape, new(again)
 	first, rest := q.pieces(types)
+	if err := first.fits(first.simulations()); err != nil {
+		return nil, err
+	}
 	t, err := first.search()
 	if err != nil {
 		return nil, err

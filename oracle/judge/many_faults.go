@@ -53,8 +53,8 @@ type probe struct {
 	q      *Question
 	t      *trial
 	w      []float64
-	kept   *memory // nil if that is too much
-	ed, dd float64 // of the fault at work
+	kept   *remembered // nil if that is too much
+	ed, dd float64     // of the fault at work
 }
 
 func (s *search) add(i int) error {

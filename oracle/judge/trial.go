@@ -72,7 +72,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	f := q.Output.Format
 	kernels := 2
 	if faults || q.built.id != "" {
-		kernels = simulations(len(q.Output.Data) * max(1, len(q.Graph.Nodes)/64))
+		kernels = q.simulations()
 	}
 	if f == fp16.Float32 && !t.b.multiplies() {
 		kernels = max(kernels, leastCompared)
@@ -100,8 +100,8 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 }
 
 // simulations is how many right kernels are simulated, of which a long graph takes more time.
-func simulations(elements int) int {
-	switch {
+func (q *Question) simulations() int {
+	switch elements := len(q.Output.Data) * max(1, len(q.Graph.Nodes)/64); {
 	case elements <= 1<<12:
 		return 32
 	case elements <= 1<<16:

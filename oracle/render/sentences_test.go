@@ -106,6 +106,7 @@ func TestTableSentences(t *testing.T) {
 		{"E is the device's next state minus exact arithmetic", passing(), passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })},
 		{"E is the device's next state minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }), passing()},
 		{"minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }), passing(func(r *report.Report) { r.Noise.Stream, r.Steps[0].Re = report.UnknownNoise, 0.1 })}, // masks were read off the states
+		{"rel. L2 is the norm of E over that of the exact state", passing(func(r *report.Report) { r.Fields = []diff.Field{{Step: r.Steps[0].Step}} }), passing()},
 		{"|wrong\nbad:2", faulty(), passing()},
 		{"left Steps", passing(many(mostRows + 1)), passing(many(mostRows))},
 		{"<Layers>", passing(layer(0, 1)), passing()},

@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// memory is what the steps of a graph make, so that with a fault only what follows it is evaluated again.
-type memory struct {
+// remembered is what the steps of a graph make, so that with a fault only what follows it is evaluated again.
+type remembered struct {
 	b     *builder
 	round rounded
 	of    []*tensor.Tensor // by value
@@ -21,8 +21,8 @@ type memory struct {
 const mostRemembered = 1 << 24
 
 // keep evaluates steps; nil if they are too many to be kept.
-func (q *Question) keep(t *trial) (*memory, error) {
-	k := &memory{b: t.b, round: t.round, of: make([]*tensor.Tensor, len(t.b.Values)), node: map[string]int{}}
+func (q *Question) keep(t *trial) (*remembered, error) {
+	k := &remembered{b: t.b, round: t.round, of: make([]*tensor.Tensor, len(t.b.Values)), node: map[string]int{}}
 	n := 0
 	err := walk(t.b, q.Inputs, func(v int, x *tensor.Tensor) { k.of[v] = x }, func(node *graph.Node) error {
 		if n > mostRemembered {
@@ -46,7 +46,7 @@ func (q *Question) keep(t *trial) (*memory, error) {
 var errTooMany = errors.New("more numbers than are kept")
 
 // make evaluates a node.
-func (k *memory) make(n *graph.Node, of []*tensor.Tensor, round rounded) ([]*tensor.Tensor, error) {
+func (k *remembered) make(n *graph.Node, of []*tensor.Tensor, round rounded) ([]*tensor.Tensor, error) {
 	in := make([]*tensor.Tensor, len(n.In))
 	for j, v := range n.In {
 		in[j] = of[v]
@@ -65,7 +65,7 @@ func (k *memory) make(n *graph.Node, of []*tensor.Tensor, round rounded) ([]*ten
 }
 
 // effect is [Question.effect] of the kept steps.
-func (k *memory) effect(q *Question, types []graph.Type, c Contract, f built) ([]float64, error) {
+func (k *remembered) effect(q *Question, types []graph.Type, c Contract, f built) ([]float64, error) {
 	b := expand(q.Graph, types, c.Form, f)
 	values, err := b.values(c.Round)
 	if !b.broken || err != nil { // the fault took the step away
@@ -102,7 +102,7 @@ func (k *memory) effect(q *Question, types []graph.Type, c Contract, f built) ([
 }
 
 // alike is the kept node that does the same of the same, nil if there is none.
-func (k *memory) alike(b *builder, n *graph.Node, same []int, round rounded) *graph.Node {
+func (k *remembered) alike(b *builder, n *graph.Node, same []int, round rounded) *graph.Node {
 	i, is := k.node[b.Name(n)]
 	if !is {
 		return nil
@@ -127,7 +127,7 @@ func (k *memory) alike(b *builder, n *graph.Node, same []int, round rounded) *gr
 }
 
 // equal reports whether two constants are the same number.
-func (k *memory) equal(b *builder, v, o int) bool {
+func (k *remembered) equal(b *builder, v, o int) bool {
 	x, y := b.Values[v].Const, k.b.Values[o].Const
 	return x != nil && y != nil && len(x.Data) == 1 && len(y.Data) == 1 && x.Data[0] == y.Data[0] && slices.Equal(x.Shape, y.Shape)
 }
