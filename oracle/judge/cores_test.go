@@ -106,3 +106,33 @@ func TestTF32Ways(t *testing.T) {
 		}
 	}
 }
+
+// TestTF32NotUsed: a device that may use TF32 and sums float32 products is right, and the report says that operands are
+// float32; one that leaves out a term is wrong.
+func TestTF32NotUsed(t *testing.T) {
+	g, _, err := Kernel("matmul", nil, []string{"input", "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 18))
+	for _, terms := range []int{200, 199} {
+		a, b, out := tensor.New(fp16.Float32, 16, 200), tensor.New(fp16.Float32, 200, 12), tensor.New(fp16.Float32, 16, 12)
+		for _, x := range []*tensor.Tensor{a, b} {
+			for i := range x.Data {
+				x.Data[i] = float64(float32(r.NormFloat64()))
+			}
+		}
+		for i := range out.Data {
+			var sum float32
+			for k := range terms {
+				sum += float32(float32(a.Data[i/12*200+k]) * float32(b.Data[k*12+i%12]))
+			}
+			out.Data[i] = float64(sum)
+		}
+		right := terms == 200
+		rep, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: out, Claimed: &Contract{Form: Form{Operands: "tf32"}}})
+		if err != nil || (rep.Verdict == Pass) != right || right && rep.Contract.Operands != "" {
+			t.Errorf("%d terms: %+v %v", terms, rep, err)
+		}
+	}
+}

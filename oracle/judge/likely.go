@@ -135,10 +135,11 @@ func (q *Question) few(types []graph.Type) *Question {
 	return q
 }
 
-// tf32 are the ways in which devices round operands to TF32, the one that explains the output best first.
+// tf32 are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows
+// and does not demand; the one that explains the output best comes first.
 func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
 	few, off, all := q.few(types), map[string]float64{}, []Contract(nil)
-	for _, way := range []string{"tf32", "tf32 ties away", "tf32 truncated"} {
+	for _, way := range []string{"tf32", "tf32 ties away", "tf32 truncated", ""} {
 		c := *q.Claimed
 		c.Operands = way
 		y, err := few.made(c)
