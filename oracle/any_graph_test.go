@@ -146,6 +146,9 @@ func TestAnyGraph(t *testing.T) {
 					if len(r.Steps) != 3 {
 						t.Errorf("%s: %d steps: want 3", what, len(r.Steps))
 					}
+					if n := len(r.Fields); n != 9 || r.Fields[8].Step != 3 || r.Fields[8].Channel != 2 || !(r.Fields[0].VRMSE > 0 && r.Fields[0].RelL2 < 1) {
+						t.Errorf("%s: errors by step and channel %+v: want those of 3 steps and 3 channels", what, r.Fields)
+					}
 				}
 			})
 		}

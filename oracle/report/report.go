@@ -143,13 +143,12 @@ type StepRow struct {
 	Violation bool        `json:"violation"` // some statistic is beyond its limit
 }
 
-// AddStep adds a step whose errors against truth are the fields, of one step.
-func (r *Report) AddStep(row StepRow, fields *diff.Fields) {
-	all := fields.All()
-	for i := range all {
-		all[i].Step = row.Step
+// AddFields adds the errors of a step against truth, which are the only step of the fields.
+func (r *Report) AddFields(step int, fields *diff.Fields) {
+	for _, f := range fields.All() {
+		f.Step = step
+		r.Fields = append(r.Fields, f)
 	}
-	r.Steps, r.Fields = append(r.Steps, row), append(r.Fields, all...)
 }
 
 // LayerRow is one layer of one step, with inputs as the device had them.

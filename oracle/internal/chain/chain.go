@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -21,7 +22,7 @@ import (
 
 // Steps is the gate: it takes the place of all gates that emulate the operator.
 func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
-	c := &checker{Gate: facts.Begin(ev, f), claim: lower.Claim{Mode: ev.Mode}, places: places(ev)}
+	c := &checker{Gate: facts.Begin(ev, f), claim: lower.Claim{Mode: ev.Mode}, places: places(ev), fields: map[place]*diff.Fields{}}
 	c.step = stepOf(ev.Op, ev.Case.Rollout, ev.Mode, ev.States.H, ev.States.W)
 	if err := c.judgeable(); err != nil {
 		f.Report.Unjudged = append(f.Report.Unjudged, "all steps: "+err.Error())
@@ -43,6 +44,7 @@ type checker struct {
 	claim  lower.Claim
 	step   *step
 	places []place
+	fields map[place]*diff.Fields // of states against exact steps
 }
 
 // judgeable says why steps cannot be judged, if they cannot.
@@ -63,13 +65,31 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 		N: len(c.places), Cores: c.cores(), Others: c.others(k),
 		At: func(i int) (judge.Question, error) {
 			p := c.places[i]
-			return c.ask(c.step, k, p, c.state(p, p.t-1), p)
+			q, err := c.ask(c.step, k, p, c.state(p, p.t-1), p)
+			truth := q.Truth
+			q.Truth = func() ([]float64, error) {
+				exact, err := truth()
+				if err == nil {
+					c.compare(p, q.Output.Data, exact)
+				}
+				return exact, err
+			}
+			return q, err
 		},
 		Progress: func(done int) error {
 			c.Gate.Progress("steps", done, len(c.places))
 			return c.Ctx.Err()
 		},
 	}
+}
+
+// compare keeps the errors of a step's states by channel.
+func (c *checker) compare(p place, got, exact []float64) {
+	f, n := diff.NewFields(1, c.States.C), c.States.CHW()
+	for lo := 0; lo < len(got); lo += n {
+		f.AddState(0, got[lo:lo+n], exact[lo:lo+n])
+	}
+	c.fields[p] = f
 }
 
 // cores reports whether products may be those of units that truncate: of half and TF32 operands on a GPU.

@@ -86,6 +86,15 @@ func (c *checker) rows(f *found) {
 		r.Re += diff.Number(share * e.Centre * e.Centre)
 		r.Violation = r.Violation || e.Fails()
 	}
+	for _, r := range c.Report.Steps {
+		fields := diff.NewFields(1, c.States.C)
+		for _, p := range c.places {
+			if f := c.fields[p]; f != nil && p.t == r.Step {
+				fields.Join(0, f)
+			}
+		}
+		c.Report.AddFields(r.Step, fields)
+	}
 	o, squares := &c.Report.OneStep, 0.0
 	for i := range c.Report.Steps {
 		r := &c.Report.Steps[i]

@@ -103,7 +103,8 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			row.MaxAbs, row.Peak = diff.Number(math.NaN()), diff.Number(math.NaN())
 		}
 		row.MeanAbs, row.R64, row.Re = diff.Number(abs/n), diff.Number(zz/n), diff.Number(math.Sqrt(squares/n))
-		g.e.Report.AddStep(row, fields)
+		g.e.Report.Steps = append(g.e.Report.Steps, row)
+		g.e.Report.AddFields(t, fields)
 	}
 	count = max(count, 1)
 	g.e.Report.OneStep = report.StepError{MaxAbs: diff.Number(most), MeanAbs: diff.Number(sum / count), RMSOverExpected: diff.Number(math.Sqrt(z / count))}
