@@ -326,7 +326,7 @@ CALLED = {
     "times 3": ["times 3"], "its reciprocal": ["times "], "number of 1": ["times ", "output is the input"], "the other sign": ["other sign"],
 }
 # What is the same kernel with some numbers, or differs by less than is rounded.
-ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root"), ("the input", "root is forgotten")}
+ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root"), ("the input", "root is forgotten"), ("input in bfloat16", "the step mul is rounded to bfloat16")}
 
 
 def called(fault, name):

@@ -50,7 +50,7 @@ func (q *Question) again(c Contract) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	y, err := q.kept.with(b.rounds(values, q.Narrow))
+	y, err := q.kept.with(q.somewhere(b.rounds(values, q.Narrow)))
 	if err == nil && len(y) != len(q.Output.Data) { // a fault of the shape
 		err = errNotJudged
 	}

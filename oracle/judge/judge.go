@@ -42,6 +42,8 @@ type Question struct {
 	whole  []int // of a piece: the shape of the whole output
 	offset int   // of a piece: where it begins in it
 	kept   *again
+	// everywhere takes a rounding of some elements for one of all
+	everywhere bool
 }
 
 // Verdicts.

@@ -29,12 +29,18 @@ type finder struct {
 	types  []graph.Type
 	forms  []Form
 	all    []Contract
-	off    []float64 // of each, see places
+	off    []float64       // of each, see places
+	some   map[string]bool // the steps of which only some elements are rounded, as those of a row's last, partial vector
 }
 
 // finder returns one that has compared all candidates; of fewer than three it need not.
 func (q *Question) finder(types []graph.Type) (*finder, error) {
-	s := &finder{q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types)}
+	s := &finder{q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types), some: map[string]bool{}}
+	for _, p := range s.expand(Form{written: q.Written}).points {
+		if p.some {
+			s.some[p.name] = true
+		}
+	}
 	for _, c := range s.all {
 		if len(s.all) < 3 {
 			break
@@ -85,9 +91,17 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 	return best, nil
 }
 
+// places is how far an output is from what a contract stores. Of a step of which only some elements are rounded, which
+// they are is not known: each is as near as it is with the rounding or without.
 func (s *finder) places(c Contract) (float64, error) {
 	y, err := s.few.made(c)
-	return s.few.places(y), err
+	if err != nil || !slices.ContainsFunc(c.Round, func(name string) bool { return s.some[name] }) {
+		return s.few.places(y), err
+	}
+	all := *s.few
+	all.everywhere = true
+	rounded, err := all.made(c)
+	return s.few.places(y, rounded), err
 }
 
 // starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form alone.
@@ -392,17 +406,25 @@ const mostPlaces = 8
 // places is the mean square of how far an output is from what a contract stores, in places of its format and at most
 // mostPlaces of them: where terms cancel, one rounding of a right kernel that goes the other way is many places.
 // The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare rounding does.
-func (q *Question) places(y []float64) (sum float64) {
+// Of several results the nearest counts.
+func (q *Question) places(results ...[]float64) (sum float64) {
 	f := q.Output.Format
-	for i, v := range y {
-		stored := f.Round(v)
-		ulp := f.Ulp(stored)
-		if !(ulp > 0) {
-			ulp = f.Smallest()
+	for i, got := range q.Output.Data[:len(results[0])] {
+		near := float64(mostPlaces)
+		known := false
+		for _, y := range results {
+			stored := f.Round(y[i])
+			ulp := f.Ulp(stored)
+			if !(ulp > 0) {
+				ulp = f.Smallest()
+			}
+			if d := math.Abs(got-stored) / ulp; d == d {
+				near, known = min(near, d), true
+			}
 		}
-		if d := math.Abs(q.Output.Data[i]-stored) / ulp; d == d {
-			sum += min(d, mostPlaces) * min(d, mostPlaces)
+		if known {
+			sum += near * near
 		}
 	}
-	return sum / float64(max(1, len(y)))
+	return sum / float64(max(1, len(results[0])))
 }

@@ -50,6 +50,17 @@ func (b *builder) rounds(values []int, f fp16.Format) rounded {
 	return r
 }
 
+// somewhere are the roundings of a contract, those of some elements as the question takes them.
+func (q *Question) somewhere(r rounded) rounded {
+	if q.everywhere {
+		for v, f := range r {
+			f.some = false
+			r[v] = f
+		}
+	}
+	return r
+}
+
 // round is a ball whose numbers are rounded to a format: each side of it has a number there.
 func (b ball) round(f rounding) ball {
 	if f.some {

@@ -41,7 +41,8 @@ var rowSeeds = flag.Int("judge.rows", 4, "inputs of few rows")
 // have numbers, and what a naive kernel returns far from 0 passes. One that loses a number does not.
 func TestRowsOfOneError(t *testing.T) {
 	for _, c := range []struct{ rows, n, seeds int }{{30, 240, *rowSeeds}, {8, 1024, (*rowSeeds + 1) / 2}, {300, 240, 1}} {
-		for seed := range c.seeds {
+		for k := range c.seeds {
+			seed := (k + 9) % 12 // of 9 a row is the farthest off: it shows whether that is usual
 			r := rand.New(rand.NewPCG(uint64(seed), 77))
 			x := drawn(r, fp16.Float32, c.rows, c.n)
 			for i, v := range x.Data {

@@ -69,7 +69,7 @@ func (q *Question) each(blocks []Question, c Contract, do func(of *Question, b *
 			b := expand(of.Graph, types, c.Form, of.built)
 			var values []int
 			if values, err = b.values(c.Round); err == nil {
-				err = do(of, b, b.rounds(values, q.Narrow))
+				err = do(of, b, of.somewhere(b.rounds(values, q.Narrow)))
 			}
 		}
 		failed[i] = err

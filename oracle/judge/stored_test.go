@@ -117,3 +117,45 @@ func TestStoredValues(t *testing.T) {
 		}
 	}
 }
+
+// TestSomeElements: a kernel that stores a step of the last columns alone, which no whole vector holds, has a contract,
+// inside a chain too; one that leaves the step out there fails.
+func TestSomeElements(t *testing.T) {
+	const rows, cols, whole = 24, 37, 32
+	g := graph.New(nil)
+	tanh, _ := graph.Bind("tanh", nil)
+	three := 3.0
+	s := g.Add(graph.Softmax{Axis: 0}, "softmax", g.Add(tanh, "first", g.Input("x")))
+	g.Outputs = []int{g.Add(tanh, "last", g.Add(graph.Binary{Of: pointwise.Mul, Other: &three}, "times", s))}
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		for _, wrong := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(9, uint64(f)))
+			x, out := drawn(r, f, rows, cols), tensor.New(f, rows, cols)
+			for c := range cols {
+				var e [rows]float32
+				most, sum := math.Inf(-1), float32(0)
+				for i := range rows {
+					most = max(most, f.Round(math.Tanh(x.Data[i*cols+c])))
+				}
+				for i := range rows {
+					e[i] = float32(math.Exp(f.Round(math.Tanh(x.Data[i*cols+c])) - most))
+					sum += e[i]
+				}
+				for i, v := range e {
+					if c >= whole {
+						v = float32(f.Round(float64(v)))
+					}
+					if wrong && c >= whole {
+						v = e[(i+1)%rows]
+					}
+					p := f.Round(float64(v / sum))
+					out.Data[i*cols+c] = f.Round(math.Tanh(f.Round(p * three)))
+				}
+			}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: out, Shallow: true})
+			if err != nil || (a.Verdict == Pass) == wrong || !wrong && !slices.Contains(a.Contract.Round, "softmax.exp_stored") {
+				t.Errorf("%v, wrong %v: %+v, %v", f, wrong, a, err)
+			}
+		}
+	}
+}

@@ -76,6 +76,9 @@ func TestSplitNorms(t *testing.T) {
 		}
 		for _, wrong := range []bool{false, true} {
 			for _, without := range [][]string{nil, {"block.1"}} {
+				if wrong && (without == nil) != (precision == "float16") { // the long way, once each
+					continue
+				}
 				o := d
 				o.Store = append([]fp16.Format(nil), d.Store...)
 				o.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {

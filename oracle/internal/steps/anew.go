@@ -36,12 +36,15 @@ func (g *stepGate) rounds(b *evidence.BatchStep, alike float64, chance bool) int
 	return 0
 }
 
-// another returns the states that follow on one more device: of a fine claim, as its ensemble has it; of a half type, rounded anew.
+// another returns the states that follow on one more device: of a fine claim, one that forms convolutions as products of matrices, where pixels that
+// are alike have errors that differ by their block, and a norm divides by what differs; of a half type, rounded anew.
 func (g *stepGate) another(b *evidence.BatchStep, device int) (*tensor.Tensor, error) {
 	if g.claim.Half() {
 		return g.anew(b, device)
 	}
-	return g.member(b, g.claim, device, 1, 1)
+	l := g.legal(b, g.claim, device, 1)
+	l.Blocks = true
+	return g.stepped(b, g.claim, l)
 }
 
 // anew returns the states that follow from exact arithmetic whose numbers are off wherever the

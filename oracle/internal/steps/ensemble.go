@@ -82,13 +82,23 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 }
 
 // member returns what member k of an ensemble makes of a step, whose operator's errors are so many times as large as expected.
-// Every other one forms convolutions as products of matrices; but a scale is that of pixels that are formed alike.
+// Every other one that has more of them than expected forms convolutions as products of matrices.
 func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64) (y *tensor.Tensor, err error) {
 	worst := times > 1
-	l := &emulate.Legal{Machine: g.e.Machine, U: times * g.u, Lambda: lambda, Tiled: worst, Whole: worst, Lean: g.leaning(p, k), Blocks: worst && k%2 == 1, Member: uint64(b.Step)<<8 + uint64(k+1)}
+	l := g.legal(b, p, k, lambda)
+	l.U, l.Tiled, l.Whole, l.Blocks = times*g.u, worst, worst, worst && k%2 == 1
 	if worst {
 		l.Tiles = g.tiles
 	}
+	return g.stepped(b, p, l)
+}
+
+// legal returns the errors of member k: the expected ones, but for its sums.
+func (g *stepGate) legal(b *evidence.BatchStep, p emulate.Pattern, k int, lambda float64) *emulate.Legal {
+	return &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}
+}
+
+func (g *stepGate) stepped(b *evidence.BatchStep, p emulate.Pattern, l *emulate.Legal) (*tensor.Tensor, error) {
 	return g.e.Machine.Step(g.device(p, b.Step, l), b.X, b.Draws.Rewind())
 }
 
