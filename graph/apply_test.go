@@ -12,9 +12,23 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestApply: of every operation that is drawn, what it gives alone is what a graph of it gives.
+// TestApply: of every operation that is drawn, what it gives alone is what a graph of it gives, with operands as they are
+// stored and as autocast rounds them.
 func TestApply(t *testing.T) {
-	compared, mode := 0, graph.Mode{Precision: fp16.Float32}
+	for _, mode := range []graph.Mode{{Precision: fp16.Float32}, {Precision: fp16.BFloat16, Autocast: graph.CUDA2}} {
+		applyAlone(t, mode)
+	}
+	linear, err := graph.Bind("linear", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := graph.Apply(linear, graph.Mode{Precision: fp16.Float32}, tensor.New, tensor.New(fp16.Float32, 3)); err == nil || !strings.HasPrefix(err.Error(), "linear: ") {
+		t.Errorf("%v: want an error of linear", err)
+	}
+}
+
+func applyAlone(t *testing.T, mode graph.Mode) {
+	compared := 0
 	for _, name := range randgraph.Names() {
 		c := randgraph.Of(name, 1)
 		var types []graph.Type
@@ -43,13 +57,6 @@ func TestApply(t *testing.T) {
 	}
 	if compared < 80 {
 		t.Errorf("%d operations were compared", compared)
-	}
-	linear, err := graph.Bind("linear", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := graph.Apply(linear, mode, tensor.New, tensor.New(fp16.Float32, 3)); err == nil || !strings.HasPrefix(err.Error(), "linear: ") {
-		t.Errorf("%v: want an error of linear", err)
 	}
 }
 
