@@ -146,14 +146,15 @@ type answer struct {
 const mostSearched = 8
 
 // judge holds a piece against the contracts of a claim: the claim's own, and others if it does not keep
-// that, or if it is not near it.
+// that, or if it is not near it. Why it fails is asked once, under the claim's own, if it keeps none.
 func (q *Question) judge(p *piece) answer {
 	if p.got.Format == fp16.Int64 {
 		return p.equal()
 	}
 	var best answer
-	for i, k := range q.Claim.rules().Contracts() {
-		r, err := q.under(p, k)
+	contracts := q.Claim.rules().Contracts()
+	for i, k := range contracts {
+		r, err := q.under(p, k, len(contracts) > 1)
 		if err != nil {
 			if i == 0 {
 				return answer{err: err}
@@ -167,6 +168,9 @@ func (q *Question) judge(p *piece) answer {
 		if best.Verdict != judge.Fail && !(q.whole(p) && 2*best.Flips > best.Elements) {
 			break
 		}
+	}
+	if best.Verdict == judge.Fail && len(contracts) > 1 {
+		best.Report, best.err = q.under(p, best.contract, false)
 	}
 	return best
 }
@@ -201,8 +205,8 @@ func better(a, than answer) bool {
 // whole reports whether a piece is the network and not a layer of it.
 func (q *Question) whole(*piece) bool { return len(q.Layers) == 0 }
 
-// under judges a piece under a contract.
-func (q *Question) under(p *piece, k lower.Contract) (*judge.Report, error) {
+// under judges a piece under a contract; briefly is without causes.
+func (q *Question) under(p *piece, k lower.Contract, briefly bool) (*judge.Report, error) {
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
@@ -220,7 +224,7 @@ func (q *Question) under(p *piece, k lower.Contract) (*judge.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32, Shallow: len(g.Nodes) > mostSearched}
+	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32, Shallow: len(g.Nodes) > mostSearched, Brief: briefly}
 	if f, half := q.Claim.rules().Narrow(); half {
 		ask.Narrow = f
 	}

@@ -31,6 +31,9 @@ type Question struct {
 	Narrow fp16.Format
 	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
+	// Brief asks for the verdict: of an output that fails the causes are not looked for, which take most of the time,
+	// and the contract is any that fails.
+	Brief bool
 
 	// Axes are the names of the output's axes, nil for those that follow from the graph.
 	Axes []string

@@ -79,14 +79,20 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 	if q.built.id != "" { // of which there are many
 		starts = starts[:1]
 	}
+	var tried []Contract
 	for _, i := range starts {
 		contracts, err := s.from(i)
 		if err != nil {
 			return nil, err
 		}
+		contracts = slices.DeleteFunc(contracts, func(c Contract) bool { return slices.ContainsFunc(tried, c.equal) })
+		tried = append(tried, contracts...)
 		if best, err = q.best(types, contracts, best); err != nil || best.passes() {
 			return best, err
 		}
+	}
+	if plain := (Contract{Form: Form{written: q.Written}}); q.Operands == "" && !slices.ContainsFunc(tried, plain.equal) {
+		return q.best(types, []Contract{plain}, best) // a fault may explain more than roundings do
 	}
 	return best, nil
 }
@@ -244,8 +250,8 @@ func (s *finder) pairs(b *builder) (all []change) {
 	return all
 }
 
-// plainly is how much nearer a contract must be to be another one than by chance.
-const plainly = .9
+// Plainly is how much nearer a contract must be to be another one than by chance.
+const Plainly = .9
 
 // climb goes from a contract to nearer ones.
 func (s *finder) climb(c Contract, off float64) (Contract, float64, error) {
@@ -277,7 +283,7 @@ func (s *finder) step(c Contract, off float64, changes []change) (Contract, floa
 		if alone[i], err = s.places(s.change(c, by)); err != nil {
 			return c, off, err
 		}
-		if alone[i] < plainly*off {
+		if alone[i] < Plainly*off {
 			ranked = append(ranked, i)
 		}
 	}
@@ -294,7 +300,7 @@ func (s *finder) step(c Contract, off float64, changes []change) (Contract, floa
 				return c, off, err
 			}
 		}
-		if o < plainly*off {
+		if o < Plainly*off {
 			c, off = to, o
 		}
 	}

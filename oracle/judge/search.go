@@ -52,10 +52,7 @@ func (q *Question) search() (*trial, error) {
 	} else {
 		best, err = q.found(types)
 	}
-	if err == nil && q.Claimed == nil && q.Operands == "" && !best.passes() && !best.plain() {
-		best, err = q.best(types, []Contract{{Form: Form{written: q.Written}}}, best) // a fault may explain more than roundings do
-	}
-	if err != nil || best.passes() || q.built.id != "" {
+	if err != nil || best.passes() || q.built.id != "" || q.Brief {
 		return best, err
 	}
 	return q.explain(best)

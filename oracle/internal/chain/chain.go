@@ -182,11 +182,10 @@ type candidate struct {
 }
 
 // Beyond mostFormed times the errors that right devices have no other form of an operation explains a step; and
-// one that rounds elsewhere explains it where it is nearer to the step by nearer, and not farther than the nearest by
+// one that rounds elsewhere explains it where it is plainly nearer to the step, and not farther than the nearest by
 // a half. Of all that are left mostTried are tried.
 const (
 	mostFormed = 1e3
-	nearer     = .9
 	mostTried  = 8
 )
 
@@ -222,7 +221,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off, b.off) })
-	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (a.off > nearer*off || a.off > 1.5*least) })
+	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (a.off > judge.Plainly*off || a.off > 1.5*least) })
 	return all[:min(len(all), mostTried)], nil
 }
 
