@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
@@ -45,6 +46,9 @@ type CheckOptions struct {
 // against the claim. Evidence that cannot be read, or that does not belong to
 // the case, is an error of one line; everything else is in the report.
 func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Report, error) {
+	if c.Step != nil {
+		return checkStep(ctx, c, o)
+	}
 	op, err := c.NewOperator()
 	if err != nil {
 		return nil, err
@@ -102,25 +106,26 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 		wide = e.Case.Rollout.StartFormat(e.Mode)
 		claim += "/state-" + wide.String()
 	}
-	for m := range s.M {
-		for t := range s.T {
-			for i, v := range s.At(m, t) {
-				if measure.Finite(v) && !wide.Holds(v) {
-					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, claim)
-				}
-			}
+	for _, s := range e.Each() {
+		if err := holds(s, wide, name, claim); err != nil {
+			return nil, err
 		}
 	}
-	if err := s.Err(); err != nil {
-		return nil, err
+	if e.Machine = new(emulate.Machine); e.Op != nil {
+		e.Machine = emulate.New(e.Op, e.Case.Rollout).Images(s.H, s.W)
 	}
-	e.Machine = emulate.New(e.Op, e.Case.Rollout).Images(s.H, s.W)
 	f := &facts.Facts{Report: facts.Open(e)}
 	if budget > 0 {
 		f.Until = time.Now().Add(budget)
 	}
 	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, tape.Check, noisestat.Check, replay.Check, probe.Check}
 	switch {
+	case e.Case.Step != nil:
+		var err error
+		if f.Report.Claim, err = e.Case.Step.ModeName(e.Mode); err != nil {
+			return nil, err
+		}
+		gates = []facts.Check{structure.Numbers, chain.Steps}
 	case probe.IsNonfinite(e): // states are NaN on purpose
 		gates = []facts.Check{probe.Check}
 	case emulate.Known(e.Op) != nil: // a graph of operations of any kind
@@ -129,8 +134,10 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	for _, gate := range gates {
 		found, err := gate(e, f)
 		f.Report.Findings = append(f.Report.Findings, found...)
-		if failed := s.Err(); failed != nil { // what the gate saw was not there
-			err = failed
+		for _, s := range e.Each() {
+			if failed := s.Err(); failed != nil { // what the gate saw was not there
+				err = failed
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -142,6 +149,33 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	decide(e, f.Report)
 	printable(reflect.ValueOf(f.Report))
 	return f.Report, nil
+}
+
+// checkStep checks the trajectory of a step graph.
+func checkStep(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Report, error) {
+	if o.Noise != "" && o.Noise != "tape" {
+		return nil, fmt.Errorf("--noise: %.60q: a step graph's draws are inputs of it, noise.NAME: want no --noise", o.Noise)
+	}
+	states, err := c.OpenStates()
+	if err != nil {
+		return nil, err
+	}
+	e := &evidence.Evidence{Ctx: ctx, Case: c, Mode: o.Mode, Watch: o.Progress, States: states[0], More: states[1:], Stream: &rollout.Stream{Name: c.Step.Noise()}}
+	return examine(e, o.Budget, c.Trajectory.Path)
+}
+
+// holds refuses states that are no numbers of the claim.
+func holds(s *rollout.States, wide fp16.Format, name, claim string) error {
+	for m := range s.M {
+		for t := range s.T {
+			for i, v := range s.At(m, t) {
+				if measure.Finite(v) && !wide.Holds(v) {
+					return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, as %s claims", name, s.Called(), (m*s.T+t)*s.CHW()+i, v, wide, claim)
+				}
+			}
+		}
+	}
+	return s.Err()
 }
 
 // printable makes every text of a report fit for one line, whatever files called their

@@ -13,7 +13,7 @@ import (
 // made returns a report with those findings about a run of ten steps, of which
 // those in bad are marked.
 func made(bad []int, findings ...report.Finding) *report.Report {
-	r := &report.Report{FirstStep: -1, FirstRealization: -1, Claim: "claimed", Shape: [5]int{2, 11, 3, 8, 8}, Findings: findings}
+	r := &report.Report{FirstStep: -1, FirstRealization: -1, Claim: "claimed", Shape: []int{2, 11, 3, 8, 8}, Findings: findings}
 	for t := 1; t <= 10; t++ {
 		r.Steps = append(r.Steps, report.StepRow{Step: t, R64: 1, MaxAbs: 0.125})
 	}

@@ -234,6 +234,7 @@ var heldElsewhere = map[string][]string{
 	"TestCompilers":                       {"takes the state unrounded", "takes inputs of convolutions unrounded but for the state", "takes inputs of convolutions unrounded", " with batch norms in the weights", " with norms before their scale in "},
 	"TestActsOfLibraries TestMatrixUnits": {"with a logistic function that is a fraction", "SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", "tanh as 2/(1 + e^-2x) - 1", "subnormal operands flushed"},
 	"TestSplitNorms":                      {"norm before its scale in "},
+	"TestStepGraph":                       {"forcing of the step before", "forcing of the next step", "past states in reverse order"},
 	"TestScaleOfNoise":                    {"no constants", "the scale of noise", "constants of the policy"},
 	"TestHalfConstants":                   {"constants rounded"},
 	"TestRightLayers TestRecordedLayers TestAddedNoise": {"step %d: layers are right by another contract: %s", "every operation of the activation rounds to ", "not rounded", "rounded or not", "batch norm folded into the convolution", "float32 operands", "TF32 operands rounded by ", "input not rounded to operands", "Winograd's method", "bias added before rounding", "bias added after rounding", "draws not rounded", "products not rounded", "draws and products not rounded", "as x + x n"},

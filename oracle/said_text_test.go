@@ -47,7 +47,7 @@ func TestEveryTextSentence(t *testing.T) {
 // explaining are labels, figures and joints of sentences.
 var explaining = []string{
 	"         (%d more)\n", " by another contract.", " The device %s.", "block of", " would (refrun probe)", "%.1f %%", "%d %ss", "%d (%s)", "%d of %d steps show it.",
-	"%d realizations of %d states, %d×%d×%d", "%d to %d", "%s and %d more", "%s, step %d", "; states %v", "(%d more)\n", ", and ",
+	"%d realizations of %d states, %s", "%d to %d", "%s and %d more", "%s, step %d", "; states %v", "(%d more)\n", ", and ",
 	", in ", ", layer ", "realization %d", ", realization %d", "; expected %s and %s; RMS over expected %s", "Checked: %s of %s", "RMS of E/s", "VERDICT  %s\n",
 	"bias z", "flips (limit)", "largest %s, mean %s", "peak |E|/s", "rel. L2",
 	"step %d, r%d [%d,%d,%d]", "step %d: ", "worst element",

@@ -22,7 +22,7 @@ func TestSentences(t *testing.T) {
 		return all
 	}
 	fail := func(v report.Verdict, gate string, edit ...func(*report.Report)) *report.Report {
-		r := &report.Report{Verdict: v, FirstStep: 1, FirstRealization: -1, Shape: [5]int{1, 4, 1, 4, 4}, Steps: steps(true, false, true),
+		r := &report.Report{Verdict: v, FirstStep: 1, FirstRealization: -1, Shape: []int{1, 4, 1, 4, 4}, Steps: steps(true, false, true),
 			Findings: []report.Finding{{Verdict: v, Gate: gate, Step: 1, Realization: -1, Text: "something is off"}}}
 		for _, f := range edit {
 			f(r)
@@ -30,7 +30,7 @@ func TestSentences(t *testing.T) {
 		return r
 	}
 	pass := func(v report.Verdict, edit ...func(*report.Report)) *report.Report {
-		r := &report.Report{Verdict: v, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x", Shape: [5]int{2, 4, 1, 4, 4}, Steps: steps(false, false, false),
+		r := &report.Report{Verdict: v, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x", Shape: []int{2, 4, 1, 4, 4}, Steps: steps(false, false, false),
 			OneStep: report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9}, Expected: report.StepError{MaxAbs: 0.6, MeanAbs: 0.1}}
 		for _, f := range edit {
 			f(r)

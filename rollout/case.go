@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type Case struct {
 	Dir         string
 	File        string // what messages call the JSON it was read from
 	Operator    operator.Config
+	Step        *StepGraph // nil of a case whose step is an operator and a policy
 	Rollout     Config
 	WeightsSeed *uint64 // torch.manual_seed before the operator was built, if known
 	ProducedBy  string
@@ -43,6 +45,7 @@ type Case struct {
 
 	fsys       fs.FS    // the folder, nil if there is none
 	layerSteps []string // names of further layers files
+	step       string   // the file of the step graph
 }
 
 // Torch says which PyTorch recorded a case.
@@ -99,6 +102,9 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 				return nil, fmt.Errorf("%s: more than %d files layers.step*.safetensors: want the layers of fewer steps", dir, mostLayerFiles)
 			}
 		}
+	}
+	if c.step != "" {
+		return c, c.openStep(c.step)
 	}
 	if c.Weights == nil && c.WeightsSeed == nil {
 		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json", path.Join(dir, "weights.safetensors"))
@@ -216,8 +222,13 @@ func (c *Case) readJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	o.Need("operator", "rollout")
+	if o.Has("step") {
+		o.Need("rollout")
+	} else {
+		o.Need("operator", "rollout")
+	}
 	o.Int("version", 1, 1, 1)
+	c.step = o.String("step", "")
 	op, ro, torch := o.Raw("operator"), o.Raw("rollout"), o.Child("torch")
 	if seed, ok := o.Seed("weights_seed"); ok {
 		c.WeightsSeed = &seed
@@ -237,6 +248,9 @@ func (c *Case) readJSON(data []byte) error {
 	if c.Incomplete != "" && string(op) == "{}" {
 		return fmt.Errorf("%s: incomplete: %s: want a case that was recorded to its end", file, fault.Text(c.Incomplete))
 	}
+	if c.step != "" {
+		return cmp.Or(c.stepped(op, ro), c.readTorch(torch))
+	}
 	if c.Operator, err = operator.ReadConfig(file, "operator", op); err != nil {
 		return err
 	}
@@ -249,6 +263,10 @@ func (c *Case) readJSON(data []byte) error {
 	if c.Operator.InputChannels != c.Operator.OutputChannels {
 		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, c.Operator.OutputChannels, c.Operator.InputChannels)
 	}
+	return c.readTorch(torch)
+}
+
+func (c *Case) readTorch(torch *strict.Object) error {
 	if torch != nil {
 		c.Torch = Torch{Version: torch.String("version", ""), MKL: torch.Bool("mkl", false), SMCount: int(torch.Int("sm_count", 0, 0, 1<<20)),
 			ThreadsPerSM: int(torch.Int("max_threads_per_sm", noise.DefaultThreads, 1, 1<<20))}
@@ -262,9 +280,36 @@ func (c *Case) readJSON(data []byte) error {
 	return nil
 }
 
+// stepped reads the rollout of a step graph, which says itself what follows from a state.
+func (c *Case) stepped(op, rollout []byte) (err error) {
+	if c.fsys == nil {
+		return fmt.Errorf("%s: step: %.60q: want a case folder, which holds the graph", c.File, c.step)
+	}
+	if op != nil {
+		return fmt.Errorf("%s: operator: a step is given as well: want one of them", c.File)
+	}
+	o, err := strict.Parse(c.File, "rollout", rollout)
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{"policy_type", "alpha", "dt", "normalization", "clamp_range", "engine_batch", "state"} {
+		if o.Has(key) {
+			return o.Errorf(key, "a step graph is the whole step: want nodes of %s in its place", c.step)
+		}
+	}
+	if c.Rollout, err = ReadConfig(c.File, "rollout", rollout); err != nil {
+		return err
+	}
+	c.Rollout.Policy = Autoregressive
+	return nil
+}
+
 // NewOperator builds the case's operator, from its weights or, where it has
 // none, from its weights seed.
 func (c *Case) NewOperator() (*operator.Operator, error) {
+	if c.Step != nil {
+		return nil, fmt.Errorf("%s: step: a graph in place of an operator: want run, check or compare, which take it", c.File)
+	}
 	var op *operator.Operator
 	var err error
 	named := false

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"path"
+	"strings"
 	"sync/atomic"
 
 	"github.com/refrun/refrun/fp16"
@@ -14,6 +15,8 @@ import (
 // device wrote elsewhere is made by hand: the sizes, Data and the format of its numbers.
 type States struct {
 	M, T, C, H, W int
+	Name          string      // of a step graph's state, "" of its first and of an operator's
+	Dims          []int       // the shape of a step graph's state, of which C, H and W are planes; nil of images
 	Format        fp16.Format // in which the states are stored
 	Data          []float64   // nil if it is in a file
 	file          *safetensors.Tensor
@@ -31,6 +34,20 @@ func (s *States) Err() error {
 
 // CHW returns the number of elements of one state.
 func (s *States) CHW() int { return s.C * s.H * s.W }
+
+// Called returns the name of the states' tensor: trajectory, or trajectory.NAME.
+func (s *States) Called() string { return strings.TrimSuffix("trajectory."+s.Name, ".") }
+
+// Channels returns how many channels a state has: planes of samples are C. It is the second axis of three or more.
+func (s *States) Channels() int {
+	switch {
+	case s.Dims == nil:
+		return s.C
+	case len(s.Dims) < 3:
+		return 1
+	}
+	return s.Dims[1]
+}
 
 // At returns the state of realization m at step t, which is shared and must
 // not be changed. Where it cannot be read, because the disk fails or the file was

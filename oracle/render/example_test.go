@@ -11,7 +11,7 @@ import (
 func Example() {
 	fmt.Print(render.Text(&report.Report{
 		Verdict: report.FailLogic, Reason: "The device computes another function than this operator.",
-		FirstStep: 2, FirstRealization: -1, Subject: "2 convolutions 3x3", Shape: [5]int{1, 4, 3, 8, 8}, Claim: "float32",
+		FirstStep: 2, FirstRealization: -1, Subject: "2 convolutions 3x3", Shape: []int{1, 4, 3, 8, 8}, Claim: "float32",
 	}))
 	// Output:
 	// refrun check  2 convolutions 3x3; states [1 4 3 8 8]

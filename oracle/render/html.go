@@ -169,8 +169,9 @@ func (r drawing) facts() [][2]string {
 	}
 	add("Case", r.Made.Case)
 	add("Operator", r.Subject)
-	if r.Shape != [5]int{} {
-		add("States", fmt.Sprintf("%d realizations of %d states, %d×%d×%d", r.Shape[0], r.Shape[1], r.Shape[2], r.Shape[3], r.Shape[4]))
+	if len(r.Shape) > 2 {
+		state := strings.ReplaceAll(strings.Trim(fmt.Sprint(r.Shape[2:]), "[]"), " ", "×")
+		add("States", fmt.Sprintf("%d realizations of %d states, %s", r.Shape[0], r.Shape[1], state))
 	}
 	add("Claim", r.Claim)
 	add("Command", r.Made.Command)

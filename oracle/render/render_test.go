@@ -22,7 +22,7 @@ type junitSuites struct {
 
 func sampleReport() *report.Report {
 	r := &report.Report{
-		FirstStep: -1, FirstRealization: -1, Subject: "2 convolutions 3x3, gelu", Shape: [5]int{2, 101, 3, 8, 8},
+		FirstStep: -1, FirstRealization: -1, Subject: "2 convolutions 3x3, gelu", Shape: []int{2, 101, 3, 8, 8},
 		Claim: "float16/autocast-cuda/state-float32/noise-tape", Pattern: "stores conv, norm, act, out",
 		OneStep: report.StepError{MaxAbs: 0.25, MeanAbs: 0.01, RMSOverExpected: 3}, Expected: report.StepError{MaxAbs: 0.01, MeanAbs: 0.003, RMSOverExpected: 1},
 		Noise: report.NoiseReport{Stream: "tape", Tests: []report.NoiseTest{{Name: "slope", Value: 1, Want: 1, Z: 0.3, OK: true}, {Name: "kurtosis", Value: 5.9, Want: 3, Z: 152}}},

@@ -22,7 +22,7 @@ func Text(r *report.Report) string { return drawing{r}.text() }
 func (r drawing) text() string {
 	var b strings.Builder
 	subject := r.Subject
-	if r.Shape != [5]int{} { // of a rollout
+	if len(r.Shape) > 0 { // of a rollout
 		subject += fmt.Sprintf("; states %v", r.Shape)
 	}
 	b.WriteString(wrap("refrun check  ", subject))

@@ -68,7 +68,7 @@ type Report struct {
 	Diagnosis string `json:"diagnosis"`
 
 	Subject string `json:"subject"` // the operator and its policy, in words
-	Shape   [5]int `json:"shape"`   // of the trajectory, [M,T,C,H,W]
+	Shape   []int  `json:"shape"`   // of the trajectory: [M,T,C,H,W], or of a step graph's first state [M,T,...]
 
 	Claim string `json:"claim"` // the mode that was claimed, such as "float16/autocast-cuda/state-float32/noise-tape"
 	// Contract is the contract that the steps keep, or most of them if they keep two. It is

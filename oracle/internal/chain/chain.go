@@ -17,34 +17,69 @@ import (
 	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
-// Steps is the gate: it takes the place of all gates that emulate the operator.
+// Steps is the gate: it takes the place of all gates that emulate the operator. Each state of a step graph is judged by
+// itself, from the device's own states before.
 func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
-	c := &checker{Gate: facts.Begin(ev, f), claim: lower.Claim{Mode: ev.Mode}, places: places(ev), fields: map[place]*diff.Fields{}}
-	c.step = stepOf(ev.Op, ev.Case.Rollout, ev.Mode, ev.States.H, ev.States.W)
-	if err := c.judgeable(); err != nil {
-		f.Report.Unjudged = append(f.Report.Unjudged, "all steps: "+err.Error())
-		return nil, nil
-	}
-	best, err := c.search()
+	gate := facts.Begin(ev, f)
+	checkers, err := all(gate)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.faults(best); err != nil {
-		return nil, err
+	var judged []*found
+	for _, c := range checkers {
+		if err := c.judgeable(); err != nil {
+			f.Report.Unjudged = append(f.Report.Unjudged, c.of("all steps")+": "+err.Error())
+			continue
+		}
+		best, err := c.search()
+		if err == nil {
+			err = c.faults(best)
+		}
+		if err != nil {
+			return nil, err
+		}
+		judged = append(judged, best)
 	}
-	return c.Found, c.report(best)
+	err = tell(gate, judged)
+	return gate.Found, err
 }
 
-// checker is the gate at work.
+// all are the checkers of the states: one of an operator's.
+func all(g *facts.Gate) ([]*checker, error) {
+	if g.Case.Step == nil {
+		return []*checker{ofOperator(g)}, nil
+	}
+	var all []*checker
+	for i := range g.Case.Step.States {
+		all = append(all, ofGraph(g, i))
+	}
+	return all, nil
+}
+
+// checker judges one state at all steps.
 type checker struct {
 	*facts.Gate
 	claim  lower.Claim
 	step   *step
+	name   string // of the state, if there are several
+	index  int    // which it is
+	states *rollout.States
 	places []place
-	fields map[place]*diff.Fields // of states against exact steps
+	input  func(k int, p place) (*tensor.Tensor, error) // input k of the step at a place
+	after  func(p place) (*tensor.Tensor, error)        // what the device made there
+	fields map[place]*diff.Fields                       // of states against exact steps
+}
+
+// of says of which state something is.
+func (c *checker) of(what string) string {
+	if c.name != "" {
+		what += " of " + c.name
+	}
+	return what
 }
 
 // judgeable says why steps cannot be judged, if they cannot.
@@ -65,7 +100,10 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 		N: len(c.places), Cores: c.cores(), Others: c.others(k),
 		At: func(i int) (judge.Question, error) {
 			p := c.places[i]
-			q, err := c.ask(c.step, k, p, c.state(p, p.t-1), p)
+			q, err := c.ask(c.step, k, p, nil)
+			if err != nil {
+				return q, err
+			}
 			truth := q.Truth
 			q.Truth = func() ([]float64, error) {
 				exact, err := truth()
@@ -85,7 +123,8 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 
 // compare keeps the errors of a step's states by channel.
 func (c *checker) compare(p place, got, exact []float64) {
-	f, n := diff.NewFields(1, c.States.C), c.States.CHW()
+	channels := c.states.Channels()
+	f, n := diff.NewFields(1, channels), channels*c.states.H*c.states.W
 	for lo := 0; lo < len(got); lo += n {
 		f.AddState(0, got[lo:lo+n], exact[lo:lo+n])
 	}
@@ -98,18 +137,43 @@ func (c *checker) cores() bool {
 	return m.Precision == fp16.TF32 || m.Autocast == operator.CUDA113 || m.Autocast == operator.CUDA2
 }
 
-// ask asks of a step, with the state before and draws of other places where they are others.
-func (c *checker) ask(s *step, k lower.Contract, p place, state *tensor.Tensor, draws place) (judge.Question, error) {
-	in, err := c.inputs(p, state, draws)
+// ask asks of a step, with inputs in place of its own; nil for none.
+func (c *checker) ask(s *step, k lower.Contract, p place, other []*tensor.Tensor) (judge.Question, error) {
+	in, err := other, error(nil)
+	if in == nil {
+		in, err = c.inputs(p)
+	}
 	if err != nil {
 		return judge.Question{}, err
 	}
-	return s.question(c.claim, k, in, c.state(p, p.t))
+	got, err := c.after(p)
+	if err != nil {
+		return judge.Question{}, err
+	}
+	return s.question(c.claim, k, in, got)
+}
+
+// inputs are those of a step.
+func (c *checker) inputs(p place) (in []*tensor.Tensor, err error) {
+	return c.elsewhere(p, func(int) place { return p })
+}
+
+// elsewhere are inputs of a step, of which each is that of a place.
+func (c *checker) elsewhere(p place, from func(k int) place) (in []*tensor.Tensor, err error) {
+	for k := range c.step.g.Inputs {
+		x, err := c.input(k, from(k))
+		if err != nil {
+			return nil, err
+		}
+		in = append(in, x)
+	}
+	return in, nil
 }
 
 // found is what all steps are under a contract.
 type found struct {
 	*judge.Joint
+	c    *checker
 	k    lower.Contract
 	many *judge.Many
 	own  bool // the claim's own contract
@@ -142,7 +206,7 @@ func (c *checker) search() (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	best := &found{many: m, own: true}
+	best := &found{c: c, many: m, own: true}
 	if best.Joint, err = m.Under(plain); err != nil || best.Passes() {
 		return best, err
 	}
@@ -159,7 +223,7 @@ func (c *checker) search() (*found, error) {
 		if one.Fails() {
 			continue
 		}
-		f := &found{k: l.k, many: l.many, own: l.k.Name == "" && len(l.contract.Round) == 0}
+		f := &found{c: c, k: l.k, many: l.many, own: l.k.Name == "" && len(l.contract.Round) == 0}
 		if f.Joint, err = l.many.Under(l.contract); err != nil {
 			return nil, err
 		}

@@ -1,10 +1,15 @@
 package chain
 
 import (
+	"fmt"
+
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/facts"
+	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -12,24 +17,44 @@ import (
 type place struct{ batch, lo, hi, t int }
 
 // places are all steps, in the order of time.
-func places(e *evidence.Evidence) (all []place) {
-	for t := 1; t < e.States.T; t++ {
-		for k, b := range e.Case.Rollout.EngineBatches() {
+func places(steps int, batches [][2]int) (all []place) {
+	for t := 1; t < steps; t++ {
+		for k, b := range batches {
 			all = append(all, place{k, b[0], b[1], t})
 		}
 	}
 	return all
 }
 
-// state returns states t of an engine batch, in the format that the claim keeps them in, or in float32 where a
-// device has not kept them so.
+// ofOperator judges the states of an operator and a policy. The inputs of a step are the state before and the draws.
+func ofOperator(g *facts.Gate) *checker {
+	c := &checker{Gate: g, claim: lower.Claim{Mode: g.Mode}, states: g.States, fields: map[place]*diff.Fields{}}
+	c.step = stepOf(g.Op, g.Case.Rollout, g.Mode, g.States.H, g.States.W)
+	c.places = places(g.States.T, g.Case.Rollout.EngineBatches())
+	c.input = func(k int, p place) (*tensor.Tensor, error) {
+		x := c.state(p, p.t-1)
+		if k == 0 {
+			return x, nil
+		}
+		return c.draws(p, x)
+	}
+	c.after = func(p place) (*tensor.Tensor, error) { return c.state(p, p.t), nil }
+	return c
+}
+
+// state returns states t of an engine batch.
 func (c *checker) state(p place, t int) *tensor.Tensor {
 	r := c.Case.Rollout
 	f := r.StartFormat(c.Mode)
 	if t > 0 {
 		f = r.StateFormat(c.Op.Output(c.Mode))
 	}
-	x := c.Stored(p.lo, p.hi, t)
+	return kept(c.Stored(p.lo, p.hi, t), f)
+}
+
+// kept says of a state in which format it is: the one that the claim keeps it in, or float32 where a device has not
+// kept it so.
+func kept(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 	if x.Format = f; !evidence.OnFormat(f, finite(x.Data)) {
 		x.Format = fp16.Float32
 	}
@@ -45,21 +70,59 @@ func finite(v []float64) (all []float64) {
 	return all
 }
 
-// inputs are what a step is made of: the state before it and its draws.
-func (c *checker) inputs(p place, state *tensor.Tensor, draws place) ([]*tensor.Tensor, error) {
-	if c.step.block == nil {
-		return []*tensor.Tensor{state}, nil
-	}
+// draws are those of an operator's step.
+func (c *checker) draws(p place, state *tensor.Tensor) (*tensor.Tensor, error) {
 	types, err := c.step.types(c.Mode, graph.Type{Shape: state.Shape, Format: state.Format})
 	if err != nil {
 		return nil, err
 	}
 	var d noise.Draws
 	if c.Stream != nil {
-		if d, err = c.Stream.Draws(draws.batch, draws.lo, draws.hi, draws.t); err != nil {
+		if d, err = c.Stream.Draws(p.batch, p.lo, p.hi, p.t); err != nil {
 			return nil, err
 		}
 	}
-	x, err := c.step.drawn(types[1], d)
-	return []*tensor.Tensor{state, x}, err
+	return c.step.drawn(types[1], d)
+}
+
+// ofGraph judges a state of a step graph: of one realization at a time.
+func ofGraph(g *facts.Gate, i int) *checker {
+	from := g.Case.Step
+	c := &checker{Gate: g, claim: lower.Claim{Mode: g.Mode}, index: i, states: g.Each()[i], fields: map[place]*diff.Fields{}}
+	if len(from.States) > 1 {
+		c.name = from.States[i].In()
+	}
+	c.step = stepTo(from, i)
+	var each [][2]int
+	for m := range c.states.M {
+		each = append(each, [2]int{m, m + 1})
+	}
+	c.places = places(c.states.T, each)
+	c.input = func(k int, p place) (*tensor.Tensor, error) {
+		if in := from.Inputs[k]; in.Kind == kindState {
+			return c.graphState(in.State, p.lo, p.t-1-in.Age)
+		}
+		return from.Given(k, p.lo, p.t)
+	}
+	c.after = func(p place) (*tensor.Tensor, error) { return c.graphState(i, p.lo, p.t) }
+	return c
+}
+
+// graphState is a state of a step graph, t steps after the initial condition.
+func (c *checker) graphState(i, m, t int) (*tensor.Tensor, error) {
+	g := c.Case.Step
+	formats, err := g.Formats(c.Mode, max(0, t))
+	if err != nil {
+		return nil, err
+	}
+	var data []float64
+	if t >= 0 {
+		data = append(data, c.Each()[i].At(m, t)...)
+	} else if data, err = c.Case.Before(i, m, -t); err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, fmt.Errorf("%s: no numbers", g.States[i].In())
+	}
+	return kept(tensor.Of(fp16.Float64, data, g.States[i].Shape...), formats[i]), nil
 }

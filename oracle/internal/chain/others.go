@@ -3,6 +3,7 @@ package chain
 import (
 	"slices"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/internal/table"
@@ -17,8 +18,11 @@ const noOperator = "operator_missing"
 // allZeros is the fault of states that are zeros, as the table has it.
 const allZeros = "kernel.zeros"
 
-// others are what a device may have computed in place of a step: of another state, with other noise, or by another
-// blend.
+// adding notes a fault with the questions that it answers.
+type adding func(id string, any bool, at func(i int) (judge.Question, error))
+
+// others are what a device may have computed in place of a step: of another state, with other noise, of what another
+// step is given, or by another blend.
 func (c *checker) others(k lower.Contract) (all []judge.Other) {
 	add := func(id string, any bool, at func(i int) (judge.Question, error)) {
 		f := judge.Fault{ID: id}
@@ -28,24 +32,52 @@ func (c *checker) others(k lower.Contract) (all []judge.Other) {
 		}
 		all = append(all, judge.Other{Fault: f, Any: any, At: at})
 	}
-	from := func(back int) func(i int) (judge.Question, error) {
-		return func(i int) (judge.Question, error) {
-			p := c.places[i]
-			if p.t <= back {
-				return judge.Question{}, nil
-			}
-			return c.ask(c.step, k, p, c.state(p, p.t-1-back), p)
-		}
+	add("rollout.step-from-an-old-state", false, c.moved(k, -1, kindState))
+	if c.Case.Step == nil {
+		c.otherBlends(k, add)
+	} else {
+		c.otherGraphs(k, add)
 	}
-	add("rollout.step-from-an-old-state", false, from(1))
+	if c.step.block == nil || c.step.block.Type != noise.Dropout {
+		c.otherNoise(k, add)
+	}
+	return all
+}
+
+// asked asks a step of a question with other inputs, which are nil where there is none.
+func (c *checker) asked(k lower.Contract, inputs func(p place) ([]*tensor.Tensor, error)) func(i int) (judge.Question, error) {
+	return func(i int) (judge.Question, error) {
+		in, err := inputs(c.places[i])
+		if in == nil || err != nil {
+			return judge.Question{}, err
+		}
+		return c.ask(c.step, k, c.places[i], in)
+	}
+}
+
+// moved asks of a step whose inputs of a kind are those of another step.
+func (c *checker) moved(k lower.Contract, by int, kind string) func(i int) (judge.Question, error) {
+	return c.asked(k, func(p place) ([]*tensor.Tensor, error) {
+		other := p
+		if other.t += by; !slices.Contains(c.places, other) {
+			return nil, nil
+		}
+		return c.elsewhere(p, func(k int) place {
+			if c.step.kinds[k] == kind {
+				return other
+			}
+			return p
+		})
+	})
+}
+
+// otherBlends adds other policies.
+func (c *checker) otherBlends(k lower.Contract, add adding) {
 	blend := func(change func(*rollout.Config)) func(i int) (judge.Question, error) {
 		r := c.Case.Rollout
 		change(&r)
 		s := stepOf(c.Op, r, c.Mode, c.States.H, c.States.W)
-		return func(i int) (judge.Question, error) {
-			p := c.places[i]
-			return c.ask(s, k, p, c.state(p, p.t-1), p)
-		}
+		return func(i int) (judge.Question, error) { return c.ask(s, k, c.places[i], nil) }
 	}
 	switch r := c.Case.Rollout; r.Policy {
 	case rollout.Residual:
@@ -58,62 +90,86 @@ func (c *checker) others(k lower.Contract) (all []judge.Other) {
 			add("rollout.alpha-in-place-of-1-alpha", false, blend(func(r *rollout.Config) { r.Alpha = 1 - r.Alpha }))
 		}
 	}
-	if c.step.block != nil && c.step.block.Type != noise.Dropout {
-		c.otherNoise(k, add)
+}
+
+// otherGraphs adds what a step graph may have read: a state that stands still, past states in another order, and what
+// is given for another step.
+func (c *checker) otherGraphs(k lower.Contract, add adding) {
+	g, inputs := *c.step.g, c.Case.Step.Inputs
+	g.Values, g.Nodes, g.Kept = slices.Clone(g.Values), slices.Clone(g.Nodes), new(graph.Kept)
+	for at, in := range inputs {
+		if in.Kind == kindState && in.State == c.index && in.Age == 0 {
+			g.Outputs = []int{rollout.Config{Policy: rollout.Residual}.Step(&g, g.Inputs[at], g.Outputs[0])}
+		}
 	}
-	return all
+	still := *c.step
+	still.g = &g
+	add(noOperator, false, func(i int) (judge.Question, error) { return c.ask(&still, k, c.places[i], nil) })
+	if slices.Contains(c.step.kinds, kindForcing) {
+		add("rollout.forcing-of-the-step-before", false, c.moved(k, -1, kindForcing))
+		add("rollout.forcing-of-the-next-step", false, c.moved(k, +1, kindForcing))
+	}
+	if slices.ContainsFunc(inputs, func(in rollout.StepInput) bool { return in.Age > 0 }) {
+		add("rollout.past-states-in-reverse-order", false, c.asked(k, func(p place) ([]*tensor.Tensor, error) {
+			in, err := c.inputs(p)
+			if err != nil {
+				return nil, err
+			}
+			turned := slices.Clone(in)
+			for a := range inputs {
+				for b, of := range inputs {
+					past := c.Case.Step.States[of.State].Past
+					if of.Kind == kindState && inputs[a].Kind == kindState && of.State == inputs[a].State && of.Age == past-inputs[a].Age {
+						turned[a] = in[b]
+					}
+				}
+			}
+			return turned, nil
+		}))
+	}
 }
 
 // wrongBy is by how much of itself a constant is changed to see in which direction it acts.
 const wrongBy = 1. / 64
 
 // otherNoise adds steps with other noise.
-func (c *checker) otherNoise(k lower.Contract, add func(id string, any bool, at func(i int) (judge.Question, error))) {
-	with := func(change func(p place, draws *tensor.Tensor) *place) func(i int) (judge.Question, error) {
-		return func(i int) (judge.Question, error) {
-			p := c.places[i]
-			state := c.state(p, p.t-1)
-			in, err := c.inputs(p, state, p)
-			if err != nil {
-				return judge.Question{}, err
-			}
-			if other := change(p, in[1]); other == nil {
-				return judge.Question{}, nil
-			} else if *other != p {
-				return c.ask(c.step, k, p, state, *other)
-			}
-			return c.step.question(c.claim, k, in, c.state(p, p.t))
-		}
+func (c *checker) otherNoise(k lower.Contract, add adding) {
+	if !slices.Contains(c.step.kinds, kindNoise) {
+		return
 	}
-	moved := func(by int) func(p place, draws *tensor.Tensor) *place {
-		return func(p place, _ *tensor.Tensor) *place {
-			other := p
-			if other.t += by; slices.Contains(c.places, other) {
-				return &other
+	with := func(change func(draws *tensor.Tensor) bool) func(i int) (judge.Question, error) {
+		return c.asked(k, func(p place) ([]*tensor.Tensor, error) {
+			in, err := c.inputs(p)
+			changed := false
+			for k := range in {
+				changed = c.step.kinds[k] == kindNoise && change(in[k]) || changed
 			}
-			return nil
-		}
+			if !changed {
+				return nil, err
+			}
+			return in, err
+		})
 	}
-	scaled := func(by float64) func(p place, draws *tensor.Tensor) *place {
-		return func(p place, draws *tensor.Tensor) *place {
+	scaled := func(by float64) func(draws *tensor.Tensor) bool {
+		return func(draws *tensor.Tensor) bool {
 			for i := range draws.Data {
 				draws.Data[i] = draws.Format.Round(by * draws.Data[i])
 			}
-			return &p
+			return true
 		}
 	}
 	add("noise.no-noise", false, with(scaled(0)))
 	add("noise.noise-scale", true, with(scaled(1+wrongBy)))
-	add("noise.noise-of-the-step-before", false, with(moved(-1)))
-	add("noise.noise-of-the-next-step", false, with(moved(+1)))
-	add("noise.the-same-noise-for-all-samples", false, with(func(p place, draws *tensor.Tensor) *place {
-		if p.hi-p.lo < 2 {
-			return nil
+	add("noise.noise-of-the-step-before", false, c.moved(k, -1, kindNoise))
+	add("noise.noise-of-the-next-step", false, c.moved(k, +1, kindNoise))
+	add("noise.the-same-noise-for-all-samples", false, with(func(draws *tensor.Tensor) bool {
+		if len(draws.Shape) < 3 || draws.Shape[0] < 2 {
+			return false
 		}
-		n := len(draws.Data) / (p.hi - p.lo)
+		n := len(draws.Data) / draws.Shape[0]
 		for i := range draws.Data {
 			draws.Data[i] = draws.Data[i%n]
 		}
-		return &p
+		return true
 	}))
 }

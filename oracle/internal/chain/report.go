@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/judge"
@@ -17,39 +18,66 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// report fills in what was found.
-func (c *checker) report(f *found) error {
-	c.rows(f)
-	c.Report.Subject += "; " + c.operations()
-	if f.Passes() {
-		c.Report.Contract = c.Report.Claim
-		if !f.own {
-			c.Report.Contract = strings.TrimPrefix(fmt.Sprintf("%s; %v", f.k.Name, f.Contract), "; ")
+// tell fills in what was found of all states.
+func tell(g *facts.Gate, judged []*found) error {
+	r := g.Report
+	rows(g, judged)
+	if !slices.ContainsFunc(judged, func(f *found) bool { return !f.Passes() }) {
+		for _, f := range judged {
+			if r.Contract == "" || !f.own {
+				r.Contract = f.contract()
+			}
 		}
+	}
+	for _, f := range judged {
+		if err := f.c.report(f); err != nil {
+			return err
+		}
+	}
+	if ops := operations(g); ops != "" {
+		r.Subject += "; " + ops
+	}
+	r.Notes = append(r.Notes,
+		"steps were judged as chains of operations, from state to state: statistics of the noise, other states and blends than the nearest, and probes were not looked at")
+	if g.Case.Layers != nil {
+		r.Notes = append(r.Notes, "recorded layers of this operator were not looked at")
+	}
+	return nil
+}
+
+// contract names the contract that right steps keep.
+func (f *found) contract() string {
+	if f.own {
+		return f.c.Report.Claim
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s; %v", f.k.Name, f.Contract), "; ")
+}
+
+// report fills in what was found of a state.
+func (c *checker) report(f *found) error {
+	if f.Passes() {
 		if slices.Contains(f.Blind, noOperator) || slices.Contains(f.Blind, allZeros) {
 			c.Find(report.Finding{Verdict: report.NoPower, Gate: "accuracy", Step: -1, Realization: -1, Excess: 1,
-				Text: "the operator's part in the states is no larger than the errors of right devices: one that left it out would pass"})
+				Text: c.of("the operator's part in the states") + " is no larger than the errors of right devices: one that left it out would pass"})
 		}
 		c.unknown(f)
 	} else if err := c.fail(f); err != nil {
 		return err
 	}
 	c.blind(f)
-	c.Report.Notes = append(c.Report.Notes,
-		"steps were judged as chains of operations, from state to state: statistics of the noise, other states and blends than the nearest, and probes were not looked at")
-	if c.Case.Layers != nil {
-		c.Report.Notes = append(c.Report.Notes, "recorded layers of this operator were not looked at")
-	}
 	return nil
 }
 
 // mostOperations is how many operations a subject names.
 const mostOperations = 6
 
-// operations names those of the operator that are no layers.
-func (c *checker) operations() string {
+// operations names those of the operator that are no layers. Those of a step graph are its subject.
+func operations(g *facts.Gate) string {
+	if g.Op == nil {
+		return ""
+	}
 	var names []string
-	for _, n := range c.Op.Nodes() {
+	for _, n := range g.Op.Nodes() {
 		if n.Op == operator.OpOther && !slices.Contains(names, n.Other.Name()) {
 			names = append(names, n.Other.Name())
 		}
@@ -71,39 +99,44 @@ func (c *checker) unknown(f *found) {
 	}
 }
 
-// rows are the figures of each step, of all engine batches together.
-func (c *checker) rows(f *found) {
-	for i, e := range f.Each {
-		p := c.places[i]
-		if p.batch == 0 {
-			c.Report.Steps = append(c.Report.Steps, report.StepRow{Step: p.t})
-		}
-		r := &c.Report.Steps[len(c.Report.Steps)-1]
-		share := float64(p.hi-p.lo) / float64(c.States.M)
-		r.MaxAbs, r.Peak = max(r.MaxAbs, diff.Number(e.MaxAbs)), max(r.Peak, diff.Number(e.Peak))
-		r.MeanAbs += diff.Number(share * e.MeanAbs)
-		r.R64 += diff.Number(share * e.Squares)
-		r.Re += diff.Number(share * e.Centre * e.Centre)
-		r.Violation = r.Violation || e.Fails()
-	}
-	for _, r := range c.Report.Steps {
-		fields := diff.NewFields(1, c.States.C)
-		for _, p := range c.places {
-			if f := c.fields[p]; f != nil && p.t == r.Step {
-				fields.Join(0, f)
+// rows are the figures of each step, of all engine batches and states together.
+func rows(g *facts.Gate, judged []*found) {
+	r := g.Report
+	for t := 1; t < g.States.T && len(judged) > 0; t++ {
+		row := report.StepRow{Step: t}
+		fields := diff.NewFields(1, g.States.Channels())
+		for k, f := range judged {
+			for i, e := range f.Each {
+				if p := f.c.places[i]; p.t == t {
+					f.c.row(&row, p, &e, len(judged))
+					if x := f.c.fields[p]; x != nil && k == 0 && f.c.index == 0 {
+						fields.Join(0, x)
+					}
+				}
 			}
 		}
-		c.Report.AddFields(r.Step, fields)
+		row.Re = diff.Number(math.Sqrt(float64(row.Re)))
+		r.Steps = append(r.Steps, row)
+		r.AddFields(t, fields)
 	}
-	o, squares := &c.Report.OneStep, 0.0
-	for i := range c.Report.Steps {
-		r := &c.Report.Steps[i]
-		r.Re = diff.Number(math.Sqrt(float64(r.Re)))
-		o.MaxAbs = max(o.MaxAbs, r.MaxAbs)
-		o.MeanAbs += r.MeanAbs / diff.Number(len(c.Report.Steps))
-		squares += float64(r.R64) / float64(len(c.Report.Steps))
+	o, squares := &r.OneStep, 0.0
+	for i := range r.Steps {
+		row := &r.Steps[i]
+		o.MaxAbs = max(o.MaxAbs, row.MaxAbs)
+		o.MeanAbs += row.MeanAbs / diff.Number(len(r.Steps))
+		squares += float64(row.R64) / float64(len(r.Steps))
 	}
 	o.RMSOverExpected = diff.Number(math.Sqrt(squares))
+}
+
+// row adds the figures of a place, which has its share of those of a step.
+func (c *checker) row(r *report.StepRow, p place, e *judge.Each, states int) {
+	share := float64(p.hi-p.lo) / float64(c.states.M*states)
+	r.MaxAbs, r.Peak = max(r.MaxAbs, diff.Number(e.MaxAbs)), max(r.Peak, diff.Number(e.Peak))
+	r.MeanAbs += diff.Number(share * e.MeanAbs)
+	r.R64 += diff.Number(share * e.Squares)
+	r.Re += diff.Number(share * e.Centre * e.Centre)
+	r.Violation = r.Violation || e.Fails()
 }
 
 // fail adds the finding of the first wrong step, or of a fault that shows in all of them together.
@@ -120,13 +153,13 @@ func (c *checker) fail(f *found) error {
 		if p.hi == p.lo+1 {
 			x.Realization = p.lo
 		}
-		x.Text = fmt.Sprintf("step %d: errors are up to %s times the limit of right devices", p.t, report.Three(e.Excess))
+		x.Text = fmt.Sprintf("step %d: %s are up to %s times the limit of right devices", p.t, c.of("errors"), report.Three(e.Excess))
 		if e.Violations > 0 {
-			x.Text = fmt.Sprintf("step %d: %d of %d numbers are not finite where right devices' are, or the other way round", p.t, e.Violations, e.Elements)
+			x.Text = fmt.Sprintf("step %d: %d of %d %s are not finite where right devices' are, or the other way round", p.t, e.Violations, e.Elements, c.of("numbers"))
 		}
 		c.Report.Worst = append(c.Report.Worst, c.element(p, e.Worst)...)
 	} else {
-		x.Text = fmt.Sprintf("errors of all steps together are up to %s times the limit of right devices", report.Three(f.Excess))
+		x.Text = fmt.Sprintf("errors of %s together are up to %s times the limit of right devices", c.of("all steps"), report.Three(f.Excess))
 	}
 	if where != "everywhere" {
 		x.Slice = where
@@ -163,7 +196,11 @@ func sentence(text string) string {
 // four times those of bfloat16, the coarsest arithmetic there is.
 func (c *checker) kind(i int, f *found) (report.Verdict, error) {
 	p := c.places[i]
-	in, err := c.inputs(p, c.state(p, p.t-1), p)
+	got, err := c.after(p)
+	if err != nil {
+		return "", err
+	}
+	in, err := c.inputs(p)
 	if err != nil {
 		return "", err
 	}
@@ -179,7 +216,7 @@ func (c *checker) kind(i int, f *found) (report.Verdict, error) {
 	if err != nil {
 		return "", err
 	}
-	if squares(c.state(p, p.t).Data, exact) <= 16*squares(coarse, exact) {
+	if squares(got.Data, exact) <= 16*squares(coarse, exact) {
 		return report.FailPrecision, nil
 	}
 	return report.FailLogic, nil
@@ -194,7 +231,7 @@ func squares(a, b []float64) (s float64) {
 
 // element is the worst element of a step.
 func (c *checker) element(p place, w *judge.Worst) []report.Element {
-	if w == nil || len(w.Index) != 4 {
+	if w == nil || len(w.Index) != 4 || c.index > 0 {
 		return nil
 	}
 	number := func(s string) diff.Number {
@@ -215,6 +252,6 @@ func (c *checker) blind(f *found) {
 		if id == noOperator {
 			continue
 		}
-		c.Report.Blind = append(c.Report.Blind, report.Blind{Name: table.ByID(id).Name, Least: diff.Number(math.Inf(1))})
+		c.Report.Blind = append(c.Report.Blind, report.Blind{Name: c.of(table.ByID(id).Name), Least: diff.Number(math.Inf(1))})
 	}
 }

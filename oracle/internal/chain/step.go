@@ -15,10 +15,19 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// step is one step of a rollout as a graph: the operator, its noise as arithmetic on draws that are an input, the
-// policy and the post-processing.
+// The kinds of a step's inputs.
+const (
+	kindState   = "state"
+	kindNoise   = "noise"
+	kindForcing = "forcing"
+)
+
+// step is one step of a rollout as a graph: of an operator, with its noise as arithmetic on draws that are an input, the
+// policy and the post-processing; or of a step graph what makes one of its states.
 type step struct {
 	g      *graph.Graph // of the state, and of draws if there is noise
+	kinds  []string     // of its inputs
+	axes   []string     // names of the state's, nil for those that follow from the graph
 	block  *noise.Block // nil if there is none
 	before *graph.Graph // what the noise goes into, of the state
 }
@@ -26,7 +35,7 @@ type step struct {
 // stepOf returns the step of an operator.
 func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int) *step {
 	from := op.GraphOf(op.HasNoise(), h, w)
-	s := &step{g: graph.New(new(graph.Kept))}
+	s := &step{g: graph.New(new(graph.Kept)), kinds: []string{kindState}, axes: []string{"realization", "channel", "image row", "image column"}}
 	of := make([]int, len(from.Values))
 	for _, v := range from.Inputs {
 		of[v] = s.g.Input("state")
@@ -55,6 +64,32 @@ func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w in
 	return s
 }
 
+// stepTo is what a step graph does to make one of its states.
+func stepTo(from *rollout.StepGraph, state int) *step {
+	g := *from.Network.Graph
+	s := &step{g: &g}
+	for _, in := range from.Inputs {
+		s.kinds = append(s.kinds, in.Kind)
+	}
+	g.Outputs, g.Nodes, g.Kept = g.Outputs[state:state+1], nil, new(graph.Kept)
+	read := map[int]bool{g.Outputs[0]: true}
+	for i := len(from.Network.Graph.Nodes) - 1; i >= 0; i-- {
+		n := from.Network.Graph.Nodes[i]
+		if !slices.ContainsFunc(n.Out, func(v int) bool { return read[v] }) {
+			continue
+		}
+		for _, v := range n.In {
+			read[v] = true
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	slices.Reverse(g.Nodes)
+	if shape := from.States[state].Shape; len(shape) > 2 {
+		s.axes = slices.Concat([]string{"sample", "channel"}, []string{"layer", "row", "column"}[max(0, 5-len(shape)):])
+	}
+	return s
+}
+
 // until is a graph up to a value, which its first nodes make.
 func until(g *graph.Graph, value, nodes int) *graph.Graph {
 	part := *g
@@ -65,6 +100,7 @@ func until(g *graph.Graph, value, nodes int) *graph.Graph {
 // noise adds a block's arithmetic to a value.
 func (s *step) noise(name string, x int, mode operator.Mode) int {
 	draws := s.g.Input("draws")
+	s.kinds = append(s.kinds, kindNoise)
 	if s.block.Type == noise.Dropout {
 		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x, draws)
 	}
@@ -118,9 +154,6 @@ func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
 	return y, nil
 }
 
-// axes are the names of a state's.
-var axes = []string{"realization", "channel", "image row", "image column"}
-
 // question asks whether a step is what a contract of a claim makes of its inputs.
 func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, got *tensor.Tensor) (judge.Question, error) {
 	types := make([]graph.Type, len(in))
@@ -131,7 +164,7 @@ func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, go
 	if err != nil {
 		return judge.Question{}, fmt.Errorf("step: %w", err)
 	}
-	q := judge.Question{Graph: g, Inputs: in, Output: got, Written: true, Narrow: fp16.Float32, Axes: axes}
+	q := judge.Question{Graph: g, Inputs: in, Output: got, Written: true, Narrow: fp16.Float32, Axes: s.axes}
 	if f, half := c.Narrow(); half {
 		q.Narrow = f
 	}

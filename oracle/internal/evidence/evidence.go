@@ -23,7 +23,8 @@ type Evidence struct {
 	Machine *emulate.Machine
 	Mode    operator.Mode // that is claimed
 	States  *rollout.States
-	Stream  *rollout.Stream // nil if the noise is unknown
+	More    []*rollout.States // of a step graph, the states beside the first
+	Stream  *rollout.Stream   // nil if the noise is unknown
 	// Watch, if not nil, is told how far the check is.
 	Watch   func(stage string, done, total int)
 	planned []operator.Mode // modes whose compiled plans may be kept: see Forward
@@ -57,6 +58,9 @@ func (e *Evidence) StepWith(m, t int) (*BatchStep, error) {
 	k, lo, hi := BatchOf(e.Case.Rollout, m)
 	return e.Step(k, lo, hi, t)
 }
+
+// Each returns the states of all names.
+func (e *Evidence) Each() []*rollout.States { return append([]*rollout.States{e.States}, e.More...) }
 
 // Stored returns states t of realizations lo to hi-1, as the device has them.
 func (e *Evidence) Stored(lo, hi, t int) *tensor.Tensor {

@@ -28,12 +28,13 @@ func Open(e *evidence.Evidence) *report.Report {
 	if why := e.Case.Incomplete; why != "" {
 		notes = append(notes, "the case is incomplete: "+why)
 	}
-	return &report.Report{
-		Notes:     notes,
-		FirstStep: -1, FirstRealization: -1,
-		Subject: subject(e.Machine.Nodes, e.Case.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
-		Claim: e.Case.Rollout.ModeName(e.Op, e.Mode, stream), Noise: report.NoiseReport{Stream: stream.Name},
+	r := &report.Report{Notes: notes, FirstStep: -1, FirstRealization: -1, Shape: []int{s.M, s.T, s.C, s.H, s.W}, Noise: report.NoiseReport{Stream: stream.Name}}
+	if g := e.Case.Step; g != nil {
+		r.Subject, r.Shape = stepSubject(g), append([]int{s.M, s.T}, s.Dims...)
+	} else {
+		r.Subject, r.Claim = subject(e.Machine.Nodes, e.Case.Rollout), e.Case.Rollout.ModeName(e.Op, e.Mode, stream)
 	}
+	return r
 }
 
 // Facts are what the gates so far have established. A gate reads them, adds its own

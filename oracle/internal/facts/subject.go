@@ -12,6 +12,24 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
+// stepSubject describes a step graph in a few words.
+func stepSubject(g *rollout.StepGraph) string {
+	const most = 6
+	var names, states []string
+	for i := range g.Network.Graph.Nodes {
+		if name := g.Network.Graph.Nodes[i].Op.Name(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	for i := range g.States {
+		states = append(states, g.States[i].In())
+	}
+	return fmt.Sprintf("step graph of %s, %s: %s", strings.Join(states, ", "), measure.Count(len(g.Network.Graph.Nodes), "operation"), strings.Join(names, ", "))
+}
+
 // subject describes an operator and its rollout in a few words.
 func subject(nodes []operator.Node, ro rollout.Config) string {
 	var convs, kernels, norms, acts, noises []string

@@ -77,25 +77,27 @@ func (e *Gate) flat() error {
 	if probes, err := evidence.ReadProbes(e.Case); err != nil || probes != nil {
 		return err // they are what they are on purpose
 	}
-	s := e.States
-	n, zeros, clamped, constant := 0, 0, 0, 0
-	for m := range s.M {
-		for t := 1; t < s.T; t++ {
-			x := s.At(m, t)
-			varies := false
-			for _, v := range x {
-				if v == 0 {
-					zeros++
-				} else if c := e.Case.Rollout.Clamp; c != nil && (v <= fp16.Float32.Round(c[0]) || v >= fp16.Float32.Round(c[1])) {
-					clamped++
+	n, zeros, clamped, constant, states := 0, 0, 0, 0, 0
+	for _, s := range e.Each() {
+		for m := range s.M {
+			for t := 1; t < s.T; t++ {
+				x := s.At(m, t)
+				varies := false
+				for _, v := range x {
+					if v == 0 {
+						zeros++
+					} else if c := e.Case.Rollout.Clamp; c != nil && (v <= fp16.Float32.Round(c[0]) || v >= fp16.Float32.Round(c[1])) {
+						clamped++
+					}
+					varies = varies || v != x[0]
 				}
-				varies = varies || v != x[0]
+				if !varies {
+					constant++
+				}
+				n += len(x)
 			}
-			if !varies {
-				constant++
-			}
-			n += len(x)
 		}
+		states += s.M * (s.T - 1)
 	}
 	blind := func(text string) {
 		e.Find(report.Finding{Verdict: report.NoPower, Gate: "structure", Step: -1, Realization: -1, Excess: 1, Text: text})
@@ -103,7 +105,7 @@ func (e *Gate) flat() error {
 	live := n - zeros - clamped
 	const enough = 1 << 12 // for statistics
 	switch {
-	case constant == s.M*(s.T-1):
+	case constant == states:
 		blind("every state is one constant: nothing of the operator shows in it")
 	case n < enough:
 		blind(fmt.Sprintf("%d numbers of steps: statistics want %d or more", n, enough))

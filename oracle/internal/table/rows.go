@@ -31,6 +31,7 @@ const (
 	blending      = "Look at the constants and the order of the blend."
 	narrowedState = "The state is narrowed between steps, or when it was written: keep and dump it in the claimed type."
 	buffers       = "Look at which buffer is read and written when: a swap that is missing, a graph that replays old inputs, a copy that is not awaited."
+	otherForcing  = "Look at which time a step's forcing is of: that of the state it reads, or of the one it makes."
 	padding       = "Look at the padding mode and at the offsets of the halo."
 	tails         = "Look at the tail of the kernel: sizes that are no multiple of its block."
 	stale         = "A tile was not written in this step: look at the grid of the last kernel, and at copies that do not wait for it."
@@ -199,6 +200,9 @@ var all = []Row{
 	{ID: "rollout.realizations-change-places", Name: "realizations change places", Verdict: rollouts, Batch: true, Advice: sharing},
 	{ID: "rollout.state-before-the-last-in-the-policy", Name: "state before the last in the policy", Verdict: rollouts, Advice: buffers},
 	{ID: "rollout.operator-reads-the-state-before-the-last", Name: "operator reads the state before the last", Verdict: rollouts, Advice: buffers},
+	{ID: "rollout.forcing-of-the-step-before", Name: "forcing of the step before", Verdict: rollouts, Advice: otherForcing},
+	{ID: "rollout.forcing-of-the-next-step", Name: "forcing of the next step", Verdict: rollouts, Advice: otherForcing},
+	{ID: "rollout.past-states-in-reverse-order", Name: "past states in reverse order", Verdict: rollouts, Advice: buffers},
 	{ID: "rollout.normalization-missing", Name: "normalization missing", Verdict: rollouts, Advice: scaling},
 	{ID: "rollout.min-max-in-place-of-z-score", Name: "min-max in place of z-score", Verdict: rollouts, Advice: scaling},
 	{ID: "rollout.z-score-in-place-of-min-max", Name: "z-score in place of min-max", Verdict: rollouts, Advice: scaling},

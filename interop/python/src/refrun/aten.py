@@ -489,7 +489,7 @@ def one_hot(c: Any, a: Dict[str, Any]) -> Any:
 
 
 # What changes nothing, or the type only.
-@rule("clone.default", "contiguous.default", "detach.default", "detach_.default", "alias.default", "lift_fresh_copy.default", "lift_fresh.default", "view.dtype", "positive.default")
+@rule("lift_fresh_copy.default", "lift_fresh.default", "view.dtype", "positive.default")
 def hand_on(c: Any, a: Dict[str, Any]) -> Any:
     if a.get("dtype") is not None and a["dtype"] != c.dtype(a["self"]):
         raise NoRule("the bits of numbers as another type: want .to(dtype)")
@@ -526,6 +526,9 @@ def pairs(*overloads: str) -> Callable[[Rule], Rule]:
 @pairs("view_as_real.default", "view_as_complex.default")
 def as_pairs(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("reshape", [a["self"]], {"shape": c.shape(a["self"]), "allowzero": True})  # it counts as another value
+
+
+pairs("clone.default", "contiguous.default", "detach.default", "detach_.default", "alias.default")(hand_on)
 
 
 @pairs("complex.default")

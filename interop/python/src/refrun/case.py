@@ -26,7 +26,7 @@ class Raw:
         self.dtype, self.shape, self.data = dtype, tuple(int(n) for n in shape), data
 
 
-_NUMPY = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64"}
+_NUMPY = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
 _TORCH = {"torch." + k: v for k, v in _NUMPY.items()}
 
 
@@ -116,7 +116,7 @@ def _left(path: Path) -> List[Path]:
         if path.exists() or path.is_symlink():
             raise CaseError(f"{path}: is no folder: want a new one, or one of a case")
         return []
-    patterns = ["case.json", "SHA256SUMS", *(f"{n}.safetensors" for n in ("weights", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"))]
+    patterns = ["case.json", "SHA256SUMS", "step.json", *(f"{n}.safetensors" for n in ("weights", "inputs", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"))]
     files = [f for pattern in patterns for f in sorted(path.glob(pattern))]
     if files and not _is_case(path / "case.json"):
         raise CaseError(f"{files[0]}: is there, in a folder that is no case: want a new folder, an empty one, or one with a case.json of a case")
@@ -132,7 +132,7 @@ def _is_case(file: Path) -> bool:
         doc = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(doc, dict) and "operator" in doc and "rollout" in doc
+    return isinstance(doc, dict) and ("operator" in doc or "step" in doc) and "rollout" in doc
 
 
 class Case:
@@ -157,6 +157,7 @@ class Case:
             self.rollout["precision"] = precision_name(rollout["precision"])
         self.info: Dict[str, Any] = {}
         self.hashes: Dict[str, str] = {}
+        self.graph = ""  # the file of a step graph
 
     def _write(self, name: str, tensors: Mapping[str, Raw], metadata: Optional[Mapping[str, Any]] = None) -> None:
         self.hashes[name] = write_safetensors(self.path / name, tensors, metadata)
@@ -197,6 +198,27 @@ class Case:
         data = b"".join(whole.data[(k * m + i) * size:][:size] for i in range(m) for k in range(t))
         self.states(Raw(states[0].dtype, (m, t, *states[0].shape[1:]), data))
 
+    def step(self, net: Any, given: Mapping[str, Any]) -> None:
+        """The step as a graph, a `refrun.Network` whose inputs have the names of docs/FORMATS.md, in place of an operator; and what
+        it is given: static.NAME as it is, forcing.NAME and noise.NAME for each step, [T-1,...]."""
+        self.graph = "step.json"
+        for name, data in net.files(self.graph, "weights.safetensors").items():
+            replace(self.path / name, [data])
+            self.hashes[name] = hashlib.sha256(data).hexdigest()
+        if given:
+            self._write("inputs.safetensors", {k: raw(v, k) for k, v in given.items()})
+
+    def step_states(self, states: Mapping[str, Sequence[Raw]], past: Mapping[str, Raw]) -> None:
+        """The states of a step graph by their names, state or state.NAME, in order; and those before the first, state.1, ..."""
+        tensors = {}
+        for name, of in states.items():
+            end, t = name[len("state"):], len(of)
+            tensors[f"trajectory{end}"] = stack(of, (1, t, *of[0].shape), name)
+            tensors[f"initial_condition{end}"] = of[0]
+            self.rollout["num_realizations"], self.rollout["num_timesteps"] = 1, t
+        tensors.update({"initial_condition" + name[len("state"):]: x for name, x in past.items()})
+        self._write("trajectory.safetensors", tensors)
+
     def noise(self, batches: Sequence[Any]) -> None:
         """The standard draws before scaling, for each batch of realizations: [T-1,B,C,H,W], or such arrays by their kinds, in order, where noise draws several."""
         tensors = {}
@@ -212,7 +234,8 @@ class Case:
 
     def close(self, incomplete: str = "") -> Path:
         """Writes SHA256SUMS, which refrun checks, and case.json, last: until then it says that the recording did not end."""
-        doc: Dict[str, Any] = {"version": 1, "operator": self.operator, "rollout": self.rollout, **self.info, "sha256": self.hashes}
+        what = {"step": self.graph} if self.graph else {"operator": self.operator}
+        doc: Dict[str, Any] = {"version": 1, **what, "rollout": self.rollout, **self.info, "sha256": self.hashes}
         if incomplete:
             doc["incomplete"] = incomplete
         text = (json.dumps(doc, indent=1) + "\n").encode()

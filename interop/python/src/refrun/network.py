@@ -66,10 +66,17 @@ class Network:
     def save(self, path: Union[str, Path]) -> Path:
         """Writes NAME.json and, beside it, NAME.safetensors, and returns the first."""
         path = Path(path).with_suffix(".json")
-        doc = {"version": 1, "produced_by": f"PyTorch {torch.__version__}", "inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
-        replace(path.with_suffix(".safetensors"), [save({k: t.detach().cpu().contiguous().clone() for k, t in self.weights.items()})])
-        replace(path, [(json.dumps(doc, indent=1, allow_nan=False) + "\n").encode()])
+        for name, data in reversed(self.files(path.name).items()):
+            replace(path.with_name(name), [data])
         return path
+
+    def files(self, name: str, weights: Optional[str] = None) -> Dict[str, bytes]:
+        """The file of the network and that of its weights, by their names."""
+        doc = {"version": 1, "produced_by": f"PyTorch {torch.__version__}", "inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
+        if weights:
+            doc["weights"] = weights
+        tensors = save({k: t.detach().cpu().contiguous().clone() for k, t in self.weights.items()})
+        return {name: (json.dumps(doc, indent=1, allow_nan=False) + "\n").encode(), weights or Path(name).stem + ".safetensors": tensors}
 
 
 def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: Optional[Mapping[str, Any]] = None, *,

@@ -25,11 +25,11 @@ class _Casts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _casts(module: nn.Module, x: torch.Tensor) -> bool:
+def casts(module: nn.Module, *args: Any, **kwargs: Any) -> bool:
     """Whether a module's own code casts numbers. torch.export leaves out casts to the type that numbers have."""
-    with torch.no_grad(), _Casts() as casts:
-        module(x)
-    return casts.seen
+    with torch.no_grad(), _Casts() as of:
+        module(*args, **kwargs)
+    return of.seen
 
 
 def describe(module: nn.Module, x: torch.Tensor, half: Optional[torch.dtype] = None) -> Description:
@@ -43,7 +43,7 @@ def describe(module: nn.Module, x: torch.Tensor, half: Optional[torch.dtype] = N
         raise UnsupportedLayer(f"state: shape {list(x.shape)}: want square images [N,C,H,H] for a module that is no list of layers")
     one, given = x[:1].detach().cpu().float(), next(module.parameters(), x).device
     one = one.to(given)
-    with torch.autocast(given.type, half, enabled=half is not None and _casts(module, one)):
+    with torch.autocast(given.type, half, enabled=half is not None and casts(module, one)):
         two, three = (network.describe(module, [one.repeat(n, 1, 1, 1)]) for n in (2, 3))
     return Description(*_Program(two, three, list(x.shape)).make(), None)
 

@@ -302,10 +302,11 @@ def _provenance(module: nn.Module, compiled: bool) -> Dict[str, Any]:
     return {"produced_by": f"PyTorch {torch.__version__} on {where}", "torch": info}
 
 
-def record(path: Union[str, Path], module: nn.Module, **options: Any) -> Recorder:
-    """Records the rollout that runs inside a `with`: every call of the module is a step.
+def record(path: Union[str, Path], module: Any, state: Any = None, **options: Any) -> Any:
+    """Records a rollout: one that runs inside a `with`, where every call of the module is a step; or, given a state, the
+    one that this makes of it.
 
-    The states are the module's inputs, in order and in their own type; give
+    In a `with` the states are the module's inputs, in order and in their own type; give
     the last one to finish(). Noise that a noise module draws is kept as the
     tape; under torch.compile only with torch._inductor.config.fallback_random,
     where compiled code draws what the plain module would.
@@ -321,5 +322,56 @@ def record(path: Union[str, Path], module: nn.Module, **options: Any) -> Recorde
     the recorded one is made of other kernels or may be wrong: draws and layers
     are then recorded of the submodules of the same names, or of like's own where
     it has no such).
+
+    With a state, `record(path, step, state, steps=8)` calls step(state) that often, each time with what it
+    returned, as the surrounding code has it (autocast, device), and returns the states. A step is any module or
+    function that torch.export follows; policies are part of it. A state is a tensor, or a tuple or dict of them.
+    Options: steps; forcing and noise, what each step is given, such as forcing={"f": f} with f[t] for step t + 1,
+    which is passed by that name, or a tensor alone, which is passed by its place: step(state, f[t]); static, what
+    all steps are given; past, the states before the first, the newest first: step(state, past[0], ...);
+    precision, autocast and like as above.
     """
+    if state is not None:
+        return _record_step(path, module, state, **options)
     return Recorder(path, module, **options)
+
+
+def _record_step(path: Union[str, Path], step: Any, state: Any, *, steps: int, static: Any = None, forcing: Any = None, noise: Any = None,
+                 past: Any = (), precision: Any = None, autocast: Optional[str] = None, like: Any = None) -> List[Any]:
+    from . import step as graphs
+
+    past = (past,) if isinstance(past, torch.Tensor) else tuple(past)
+    if past and not isinstance(state, torch.Tensor):
+        raise CaseError("past: of a state of several tensors: want them in the state")
+    if steps < 1:
+        raise CaseError(f"steps: {steps}: want 1 or more")
+    plain = like if like is not None else getattr(step, "_orig_mod", step)
+    calls = graphs.Calls(plain, past, steps, static, forcing, noise)
+    x = next(iter(graphs.named(state).values()))
+    half = _autocast(x.device.type)
+    seen = str(half or x.dtype).partition(".")[2]
+    precision = precision_name(precision) or (seen if seen in _HALVES else "float32")
+    if precision not in _PRECISIONS:
+        raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
+    rollout: Dict[str, Any] = {"precision": precision}
+    if precision in _HALVES:
+        rollout["autocast"] = autocast or ("cpu" if half is None else x.device.type)
+    with torch.autocast(x.device.type, enabled=False):
+        net = graphs.describe(plain, calls, state, past, half)
+    case = Case(path, {}, **rollout)
+    case.info = _provenance(plain, plain is not step) if isinstance(plain, nn.Module) else {"produced_by": f"PyTorch {torch.__version__}", "torch": {"version": torch.__version__}}
+    calls.step = step
+    states, why = [], ""
+    try:
+        for s in graphs.run(step, calls, state, past):
+            states.append(s)
+    except Exception as e:
+        if len(states) < 2:
+            raise
+        why = f"stopped after step {len(states) - 1}: {type(e).__name__}: {str(e)[:200]}"
+        raise
+    finally:
+        if len(states) > 1:
+            graphs.write(case, net, calls, states, past)
+            case.close(why)
+    return states
