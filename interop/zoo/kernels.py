@@ -24,6 +24,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 
 import refrun
@@ -326,13 +327,18 @@ CALLED = {
     "times 3": ["times 3"], "its reciprocal": ["times "], "number of 1": ["times ", "output is the input"], "the other sign": ["other sign"],
 }
 # What is the same kernel with some numbers, or differs by less than is rounded.
-ALIKE = {("counted as 3", "times 4/3"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root"), ("the input", "root is forgotten"), ("input in bfloat16", "the step mul is rounded to bfloat16")}
+ALIKE = {("counted as 3", "times 4/3"), ("one power more", "output is zeros"), ("noise", "is NaN everywhere"), ("off by one", "in other places"), ("a stage left out", "is not added"),
+         ("a stage in bfloat16", "is rounded to bfloat16"), ("power in bfloat16", "is rounded to bfloat16"), ("coarse", "times 1.0003"), ("0.301", ""), ("root forgotten", "times"), ("scale twice", "root"), ("the input", "root is forgotten"), ("input in bfloat16", "the step mul is rounded to bfloat16")}
 
 
 def called(fault, name):
     """Whether a fault's name is right, wrong, or none."""
     if not name:
         return "none"
+    factor = {"times 1.002": 1.002, "number 3 % off": 1.03, "number 1 % off": 1.01}.get(fault)  # which half numbers show to three places
+    said = re.search(r"the output is times ([0-9.]+)", name)
+    if factor and said and abs(float(said[1]) / factor - 1) < 5e-4:
+        return "right"
     if any(n in name for n in CALLED.get(fault, [])) or any(f == fault and n and n in name for f, n in ALIKE):
         return "right"
     return "wrong"

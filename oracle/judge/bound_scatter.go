@@ -74,6 +74,7 @@ func added(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, e
 		out.sigma.Data[i] = acc.sigma(n-1, v.Data[i], square.Data[i])
 	}
 	if acc.narrow != fp16.Float32 {
+		out.sigma = nil // the device that adds one after the other has all of its errors
 		out.made, err = adder(op, in, acc.narrow)
 	}
 	return []ball{out}, err

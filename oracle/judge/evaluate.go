@@ -11,14 +11,17 @@ import (
 
 // evaluate walks through the steps once, with balls and, beside them, with as many simulated right
 // kernels. It returns the output's ball and those of the kernels, and lets go of all that is not read any
-// more. If cores is set, every second kernel has units that truncate. If flips is set, one kernel more comes
+// more. Every second kernel fuses products with what adds them and, if cores is set, has units that truncate. If flips is set, one kernel more comes
 // last, whose only errors are roundings that go the other way wherever they may. Flushed is what a kernel gives that
 // flushes, nil where no number is subnormal.
 func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64) (y ball, right []*tensor.Tensor, flushed *tensor.Tensor, err error) {
 	balls := make([]ball, len(b.Values))
-	sims := make([]simulation, kernels)
+	sims, fused := make([]simulation, kernels), b.fused(round)
 	for m := range sims {
 		sims[m] = simulation{of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)), cuts: b.cores && m%2 == 1}
+		if m%2 == 1 {
+			sims[m].fused = fused
+		}
 	}
 	if flips {
 		sims = append(sims, simulation{of: make([]*tensor.Tensor, len(b.Values)), flips: true})

@@ -42,6 +42,8 @@ type Form struct {
 	// Taps is a transposed convolution that stores each tap's products and adds up what it stored, as
 	// PyTorch does on a CPU.
 	Taps bool `json:"taps,omitempty"`
+	// Backwards is set if it begins with the last tap, as of images whose channels are stored last.
+	Backwards bool `json:"backwards,omitempty"`
 	// Powers is how whole powers are multiplied out, "one factor after another" or "by squaring"; "" is one
 	// function.
 	Powers string `json:"powers,omitempty"`
@@ -73,7 +75,7 @@ type Form struct {
 // with is a form that has what another has besides.
 func (f Form) with(g Form) Form {
 	f.Affine, f.OnePass, f.Symmetric = f.Affine || g.Affine, f.OnePass || g.OnePass, f.Symmetric || g.Symmetric
-	f.BiasAfter, f.Taps = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps
+	f.BiasAfter, f.Taps, f.Backwards = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps, f.Backwards || g.Backwards
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes
 	}

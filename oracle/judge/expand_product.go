@@ -93,10 +93,13 @@ func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
 
 func isTransposed(op graph.Op) bool { return strings.HasPrefix(op.Name(), "conv_transpose") }
 
-// taps adds up what each place of a kernel gives, in their order.
+// taps adds up what each place of a kernel gives, in their order or from the last to the first.
 func (b *builder) taps(op graph.Op, in []int, weight []int) int {
 	sum, n := -1, tensor.Size(weight[2:])
 	for k := range n {
+		if b.form.Backwards {
+			k = n - 1 - k
+		}
 		mask := tensor.New(fp16.Float64, weight...)
 		for i := k; i < len(mask.Data); i += n {
 			mask.Data[i] = 1

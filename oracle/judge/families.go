@@ -184,7 +184,7 @@ func onlyNaN(q *Question, t *trial) [][]float64 {
 
 func theNumber(q *Question, t *trial) [][]float64 {
 	v := q.Output.Data
-	if len(v) > 3 && v[0] != 0 && all(v, func(x float64) bool { return x == v[0] }) {
+	if len(v) > 3 && v[0] != 0 && !t.constant && all(v, func(x float64) bool { return x == v[0] }) {
 		return [][]float64{{v[0]}}
 	}
 	return nil
@@ -217,7 +217,7 @@ func factorsOf(q *Question, t *trial) (all [][]float64) {
 		}
 	}
 	c := ey / yy
-	if len(t.y) < 4 || !(yy > 0 && math.Abs(c) < 1e9 && math.Abs(c) > 1e-9) {
+	if len(t.y) < 4 || t.constant || !(yy > 0 && math.Abs(c) < 1e9 && math.Abs(c) > 1e-9) {
 		return nil
 	}
 	add := func(v float64) {

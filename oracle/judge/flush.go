@@ -117,3 +117,38 @@ func less(t *tensor.Tensor, by float64) *tensor.Tensor {
 	}
 	return out
 }
+
+// flushes counts results that show whether units flush: those that they do, and those that they keep.
+type flushes struct{ gone, kept int }
+
+// flushes counts them among results that are subnormal and among others. A unit flushes all that it computes, or
+// nothing; where an output shows both it is not known whether the zeros in it were ever computed. Units that flush what
+// they store alone keep the others.
+func (q *Question) flushes(t *trial) (n [2]flushes) {
+	if t.flushed == nil {
+		return n
+	}
+	for i, y := range t.stored {
+		off := 0.0 // of kernels that keep them
+		for _, k := range t.right {
+			off = max(off, math.Abs(k[i]-y))
+		}
+		if !(math.Abs(t.flushed[i]-y) > 2*off+q.Output.Format.Ulp(y)) {
+			continue
+		}
+		of := &n[0]
+		if !subnormal(y) {
+			of = &n[1]
+		}
+		switch q.Output.Data[i] {
+		case y:
+			of.kept++
+		case t.flushed[i]:
+			of.gone++
+		}
+	}
+	return n
+}
+
+// both reports whether some are flushed and some are kept.
+func (f flushes) both() bool { return f.gone > 0 && f.kept > 0 }

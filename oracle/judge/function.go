@@ -184,11 +184,11 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 	for i, y := range v.Data {
 		x := in.v.Data[i]
 		if k.off != nil && y-y == 0 && x-x == 0 && !(float64(float32(y)) == y && easy[name]) {
-			e := k.off(x, y) + min(math.Abs(y), 0x1p-126)
-			if x == 0 {
-				e = 0
+			e := k.off(x, y)
+			out.sigma.Data[i] = typical * e // a flush, which is all or nothing, is simulated apart
+			if out.r.Data[i] = e + min(math.Abs(y), leastNormal); x == 0 {
+				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
-			out.r.Data[i], out.sigma.Data[i] = e, typical*e
 			if name == "coarse_exp" { // which is computed as here, but for its argument's rounding
 				out.sigma.Data[i] = exponential(x) * y
 			}

@@ -71,3 +71,35 @@ func TestScatteredSums(t *testing.T) {
 		}
 	}
 }
+
+// TestScatteredTile: sums of half numbers, each rounded, of which a tile is rounded to bfloat16 besides, fail: a kernel
+// that adds one after the other has no other errors than these roundings.
+func TestScatteredTile(t *testing.T) {
+	const rows, n, cols = 24, 400, 16
+	f := fp16.Float16
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		x, source, index := tensor.New(f, rows, cols), drawn(r, f, n, cols), tensor.New(fp16.Int64, n)
+		for i := range index.Data {
+			index.Data[i] = float64(r.IntN(rows))
+		}
+		g := graph.New(nil)
+		g.Outputs = []int{g.Add(graph.IndexAdd{}, "output", g.Input("base"), g.Input("index"), g.Input("source"))}
+		right := tensor.New(f, rows, cols)
+		for _, i := range r.Perm(n * cols) {
+			v := &right.Data[int(index.Data[i/cols])*cols+i%cols]
+			*v = f.Round(*v + source.Data[i])
+		}
+		for _, tile := range []bool{false, true} {
+			out := tensor.New(f, rows, cols)
+			copy(out.Data, right.Data)
+			if tile {
+				fp16.BFloat16.RoundSlice(out.Data[:8*cols], out.Data[:8*cols])
+			}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, index, source}, Output: out})
+			if err != nil || (a.Verdict == Pass) == tile {
+				t.Errorf("seed %d, a tile in bfloat16 %v: %+v, %v", seed, tile, a, err)
+			}
+		}
+	}
+}

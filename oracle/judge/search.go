@@ -212,7 +212,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{BiasAfter: true})
 			}
 			if isTransposed(op) {
-				forms = append(forms, Form{Taps: true})
+				forms = append(forms, Form{Taps: true}, Form{Taps: true, Backwards: true})
 			}
 		case graph.Interpolate:
 			forms = append(forms, resizes(op, types[n.In[0]].Shape[2:], q.Narrow)...)

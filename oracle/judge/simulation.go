@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -20,6 +21,9 @@ type simulation struct {
 	flips bool
 	// flushes is a kernel whose only errors are flushes.
 	flushes bool
+	// fused are the products that this kernel does not round, as they are one instruction with what adds them; nil is
+	// none.
+	fused []bool
 }
 
 // step is one of the kernel's; out are the results without its errors, of inputs without any.
@@ -57,6 +61,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		switch {
 		case flushes:
 			s.of[v] = less(flush(s.of[v]), out[k].lost)
+		case s.fused != nil && s.fused[v]:
 		case !s.flips && !s.flushes:
 			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts, !same)
 		}
@@ -123,4 +128,29 @@ func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Te
 func wandering(r *rand.Rand) float64 {
 	z := r.NormFloat64()
 	return math.Sqrt(.4+.6*z*z) * r.NormFloat64()
+}
+
+// fused reports of which values a kernel may leave the rounding out: of products that are read by additions alone, where
+// no contract rounds them. Compilers make one instruction of both, and PyTorch's lerp is one. Where what is added is the
+// product but for its sign, that rounding is all there is of the result.
+func (b *builder) fused(round rounded) []bool {
+	fused := make([]bool, len(b.Values))
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		if op, is := n.Op.(graph.Binary); is && op.Of == pointwise.Mul {
+			_, stored := round[n.Out[0]]
+			fused[n.Out[0]] = !stored
+		}
+	}
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		op, is := n.Op.(graph.Binary)
+		for _, v := range n.In {
+			fused[v] = fused[v] && is && (op.Of == pointwise.Add || op.Of == pointwise.Sub)
+		}
+	}
+	for _, v := range b.Graph.Outputs {
+		fused[v] = false
+	}
+	return fused
 }

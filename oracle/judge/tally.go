@@ -24,6 +24,7 @@ type tally struct {
 	constant   bool    // what is right is one number
 	finite     bool    // some of what is right is finite
 	value      float64
+	units      [2]flushes // of results that are subnormal themselves, and of others
 }
 
 // counts are a simulated kernel's flips and squared errors.
@@ -44,6 +45,10 @@ func (t *tally) add(p *tally) {
 	t.violations += p.violations
 	t.unknown += p.unknown
 	t.flips += p.flips
+	for k, n := range p.units {
+		t.units[k].gone += n.gone
+		t.units[k].kept += n.kept
+	}
 	t.close += p.close
 	t.all += p.all
 	t.expected += p.expected
@@ -97,6 +102,7 @@ func (q *Question) count(t *trial) {
 	if len(t.y) > 0 {
 		n.value = t.stored[0]
 	}
+	n.units = q.flushes(t)
 	n.right = make([]counts, len(t.right))
 	at := -1
 	for i, got := range q.Output.Data {
