@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/pointwise"
 )
 
 // bound is a registered operation with its attributes and parameters, as a layer.
@@ -66,11 +67,22 @@ func (b *programmer) bind(s *programStep) (own map[string]operand, err error) {
 			return nil, err
 		}
 		param := newParam(join(n.Name, p.Name), p.Shape...)
-		param.whole = p.Whole
+		param.whole, param.infinite = p.Whole, masks(op)
 		s.other.own = append(s.other.own, param)
 		own[p.Name] = operand{param: param}
 	}
 	return own, nil
+}
+
+// masks reports whether a parameter may say with -Inf what is left out of a softmax.
+func masks(op graph.Op) bool {
+	switch op := op.(type) {
+	case graph.Where, graph.Attention:
+		return true
+	case graph.Binary:
+		return op.Of == pointwise.Add
+	}
+	return false
 }
 
 // infer returns the types of the outputs of the step at work.

@@ -133,7 +133,7 @@ func (p *Param) load(f *safetensors.File, name string) error {
 	if err != nil {
 		return err
 	}
-	if i, ok := finite(data); !ok {
+	if i := slices.IndexFunc(data, func(v float64) bool { return v-v != 0 && !(p.infinite && v < 0) }); i >= 0 {
 		return fmt.Errorf("%s: %s: element %d is %v: want finite numbers", f.Path, name, i, data[i])
 	}
 	if p.nonNegative {

@@ -157,9 +157,11 @@ type Param struct {
 	Counter bool
 	// nonNegative marks variances.
 	nonNegative bool
-	whole       bool // int64 numbers
-	flat        bool // a file may leave out dimensions of 1 at the end
-	complex     bool // a file may have complex64 numbers in place of pairs
+	// infinite marks masks, in which -Inf is nothing.
+	infinite bool
+	whole    bool // int64 numbers
+	flat     bool // a file may leave out dimensions of 1 at the end
+	complex  bool // a file may have complex64 numbers in place of pairs
 
 	constant *tensor.Tensor
 }

@@ -35,7 +35,8 @@ type Form struct {
 	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's:
 	// its error does not become smaller where it does.
 	Symmetric bool `json:"symmetric,omitempty"`
-	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs.
+	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer
+	// everywhere if its input is strided: whichever products are rounded are.
 	BiasAfter bool `json:"bias_after,omitempty"`
 	// Winograd is the size of the tiles, 2 or 4, of a 3 x 3 convolution by Winograd's method; 0 is none.
 	Winograd int `json:"winograd,omitempty"`
@@ -221,6 +222,15 @@ func (b *builder) may(legal bool, value int) int {
 	if b.form.written {
 		name = strings.TrimPrefix(name, b.prefix)
 	}
+	return b.point(name, legal, value)
+}
+
+// mayAlone is may of a step that kernels of one operation round in one node and not in another.
+func (b *builder) mayAlone(legal bool, value int) int {
+	return b.point(b.Values[value].Name, legal, value)
+}
+
+func (b *builder) point(name string, legal bool, value int) int {
 	b.points = append(b.points, point{name: name, value: value, legal: legal})
 	return value
 }

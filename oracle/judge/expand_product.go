@@ -78,6 +78,8 @@ func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
 		y = b.taps(op, in, weight)
 	case tile != nil:
 		y = b.winograd(tile, op.(graph.Conv), b.operand(in[0]), b.operand(in[1]), b.types[n.In[0]].Shape, out)
+	case isLinear(op): // PyTorch's, of three axes or more, where they do not lie in memory in their order
+		y = b.mayAlone(true, b.product("product", op, in[:2]...))
 	default:
 		y = b.may(true, b.product("product", op, in[:2]...))
 	}
@@ -85,11 +87,13 @@ func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
 		return y
 	}
 	bias := in[2]
-	if _, is := op.(graph.Linear); !is {
+	if !isLinear(op) {
 		bias = b.channels(bias, out)
 	}
 	return b.step("output", plus, y, bias)
 }
+
+func isLinear(op graph.Op) bool { _, is := op.(graph.Linear); return is }
 
 func isTransposed(op graph.Op) bool { return strings.HasPrefix(op.Name(), "conv_transpose") }
 

@@ -221,14 +221,22 @@ func (s *finder) change(c Contract, by change) Contract {
 
 func (s *finder) expand(f Form) *builder { return expand(s.q.Graph, s.types, f, s.q.built) }
 
-// single are the changes of one step, and of the form.
+// single are the changes of one step, and of the form: by itself, and with each of the steps that only it has.
 func (s *finder) single(b *builder) (all []change) {
-	for _, name := range some(b.names(), len(b.Nodes)) {
+	names := b.names()
+	for _, name := range some(names, len(b.Nodes)) {
 		all = append(all, change{round: []string{name}})
 	}
 	for _, f := range s.forms {
-		if b.form.with(f) != b.form {
-			all = append(all, change{form: f})
+		to := b.form.with(f)
+		if to == b.form {
+			continue
+		}
+		all = append(all, change{form: f})
+		for _, name := range some(s.expand(to).names(), len(b.Nodes)) {
+			if !slices.Contains(names, name) {
+				all = append(all, change{round: []string{name}, form: f})
+			}
 		}
 	}
 	for i := range s.q.Graph.Nodes {

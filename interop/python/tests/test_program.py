@@ -38,6 +38,26 @@ class Other(Mixed):
         self.pool = nn.AvgPool2d(2)
 
 
+class Attention(nn.Module):
+    """Each pixel attends to those before it, where its numbers lie in memory channel by channel."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.heads, self.fault = heads, None
+        self.a, self.qkv, self.place = nn.Conv2d(3, 16, 2, stride=2), nn.Linear(16, 48), nn.Parameter(torch.randn(36, 16) / 4)
+        self.out, self.up = nn.Linear(16, 16), nn.ConvTranspose2d(16, 3, 2, stride=2)
+
+    def forward(self, x):
+        h = self.a(x)
+        n = h.shape[0]
+        q, k, v = self.qkv(h.flatten(2).transpose(1, 2)).reshape(n, 36, 3, self.heads, 16 // self.heads).permute(2, 0, 3, 1, 4)
+        seen = torch.ones(36, 36, dtype=torch.bool).tril(1 if self.fault == "mask" else 0)
+        scale = 1 if self.fault == "scale" else (self.heads / 16) ** 0.5
+        p = torch.softmax((q @ k.transpose(2, 3) * scale).masked_fill(~seen, -torch.inf), -1)
+        t = self.out((p.to(v.dtype) @ v).transpose(1, 2).reshape(n, 36, 16) + self.place)
+        return self.up(t.transpose(1, 2).reshape(n, 16, 6, 6))
+
+
 def mixed(kind=Mixed):
     torch.manual_seed(1)
     return kind().eval()
@@ -75,6 +95,24 @@ class Program(unittest.TestCase):
         with torch.no_grad():
             y = m(x)
         self.assertTrue(refrun.assert_same(m, x, y).ok)
+
+    def test_attention(self):
+        """Attention of strided tokens, with -Inf as a mask, of few heads, under autocast and in a half module: right
+        devices pass, and a mask by one and a scale that is missing fail."""
+        for heads, dtype, pure, wrong in ((1, torch.bfloat16, False, "mask"), (2, torch.float16, True, "scale")):
+            for fault in (None, wrong):
+                torch.manual_seed(heads)
+                m = Attention(heads).eval().to(dtype if pure else torch.float32)
+                with self.subTest(heads=heads, dtype=dtype, pure=pure, fault=fault):
+                    with torch.no_grad(), refrun.record(self.dir / "case", m, precision=str(dtype)[6:], autocast=None if pure else "cpu") as rec:
+                        x = torch.randn(4, 3, 12, 12, dtype=dtype if pure else torch.float32)
+                        for step in range(3):
+                            m.fault = fault if step == 1 else None
+                            with torch.autocast("cpu", dtype, enabled=not pure):
+                                x = 0.5 * x + 0.5 * m(x)
+                        rec.finish(x)
+                    r = refrun.check(self.dir / "case")
+                    self.assertEqual((r.ok, r.first_step), (fault is None, 2 if fault else -1), str(r))
 
     def test_refused(self):
         class Two(nn.Module):

@@ -265,8 +265,13 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	least := off
-	for _, k := range c.claim.Contracts() {
+	after, err := c.after(c.places[at])
+	if err != nil {
+		return nil, err
+	}
+	least, claim := off, c.claim
+	claim.Halves = after.Format.Half()
+	for _, k := range claim.Contracts() {
 		m := c.many(k)
 		contracts, err := m.Contracts(at)
 		if err != nil {

@@ -20,6 +20,8 @@ type Claim struct {
 	Half fp16.Format
 	// Native is set for a graph that was recorded in that half itself, whose casts are its own.
 	Native bool
+	// Halves is set for an autocast from inputs of its half type, as which a module in that type is claimed.
+	Halves bool
 }
 
 // Narrow returns the half format of a claim; ok is false if it has none.
@@ -37,6 +39,7 @@ type Contract struct {
 	operands bool   // those of the operands of products, by autocast
 	stores   func(op graph.Op) bool
 	kernels  bool // what is made and read within one kernel is read before it is stored
+	pure     bool // without autocast: weights, inputs and all results are of the half type
 }
 
 // products are the operations whose results a compiler leaves to a library, which stores them.
@@ -46,16 +49,19 @@ var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_
 // Contracts are those that right devices of a claim have: the claim's own first.
 func (c Claim) Contracts() []Contract {
 	every := func(graph.Op) bool { return true }
-	all := []Contract{{"", true, every, false}}
+	all := []Contract{{"", true, every, false, false}}
 	if _, half := c.Narrow(); !half {
 		return all
 	}
+	if c.Halves {
+		all = append(all, Contract{"a module in a half type", true, every, false, true})
+	}
 	none := func(graph.Op) bool { return false }
 	return append(all,
-		Contract{"what lies between two products is one kernel, which keeps float32", true, every, true},
-		Contract{"results of products stored, and what follows them kept in float32", true, isProduct, false},
-		Contract{"operands of products rounded, and all results kept in float32", true, none, false},
-		Contract{"float32", false, none, false})
+		Contract{"what lies between two products is one kernel, which keeps float32", true, every, true, false},
+		Contract{"results of products stored, and what follows them kept in float32", true, isProduct, false, false},
+		Contract{"operands of products rounded, and all results kept in float32", true, none, false, false},
+		Contract{"float32", false, none, false, false})
 }
 
 func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
@@ -90,6 +96,9 @@ type castKey struct {
 // Lower returns a graph with the roundings of a contract as casts. types are those of its inputs. A last
 // rounding to the format in which the output is stored is left out, since storing rounds.
 func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*graph.Graph, error) {
+	if k.pure {
+		c = Claim{Mode: graph.Mode{Precision: fp16.Float32}, Pure: true, Half: c.Mode.Precision, Native: true}
+	}
 	g = c.Stored(g)
 	p, err := g.Infer(c.Mode, types...)
 	if err != nil {

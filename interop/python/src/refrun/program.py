@@ -37,13 +37,14 @@ def describe(module: nn.Module, x: torch.Tensor, half: Optional[torch.dtype] = N
 
     Sizes are those of x, but for N: the call is followed with two samples and with three, and what differs is
     left to the number of realizations. half is what autocast casts to as the module runs: then casts such as
-    y.to(x.dtype), of which a recording in float32 has nothing, are recorded under it.
+    y.to(x.dtype), of which a recording in float32 has nothing, are recorded under it. A module in a half type is
+    followed in that.
     """
     if x.dim() != 4 or x.shape[2] != x.shape[3]:
         raise UnsupportedLayer(f"state: shape {list(x.shape)}: want square images [N,C,H,H] for a module that is no list of layers")
-    one, given = x[:1].detach().cpu().float(), next(module.parameters(), x).device
-    one = one.to(given)
-    with torch.autocast(given.type, half, enabled=half is not None and casts(module, one)):
+    of = next(module.parameters(), x)
+    one = x[:1].detach().to(of.device, of.dtype if of.dtype in (torch.float16, torch.bfloat16) else torch.float32)
+    with torch.autocast(of.device.type, half, enabled=half is not None and casts(module, one)):
         two, three = (network.describe(module, [one.repeat(n, 1, 1, 1)]) for n in (2, 3))
     return Description(*_Program(two, three, list(x.shape)).make(), None)
 
