@@ -54,6 +54,7 @@ func (p *Plan) Export(dir string, l Layout) error {
 	if err != nil {
 		return err
 	}
+	defer m.opened.close()
 	if err := disk.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("%s: %w: want a folder to write to", dir, fault.Cause(err))
 	}

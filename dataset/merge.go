@@ -22,6 +22,7 @@ type merger struct {
 	gzip     int
 	progress func(done, total int)
 	done     int
+	opened   *sources
 }
 
 // Merge writes all units into one file and returns the SHA-256 of it. By the file's
@@ -46,6 +47,7 @@ func (p *Plan) Merge(path string, gzip int, progress func(done, total int)) (str
 	if err != nil {
 		return "", err
 	}
+	defer m.opened.close()
 	if err := write(m, path); err != nil {
 		return "", err
 	}
@@ -65,7 +67,7 @@ func (p *Plan) merger(gzip int, progress func(done, total int), same bool) (*mer
 		}
 		return nil, fmt.Errorf("%s: %d of %d units missing, the first is %d: want all of them", p.Dir, len(missing), len(p.Lines), missing[0])
 	}
-	m := &merger{Plan: p, states: p.units.States, gzip: gzip, progress: progress}
+	m := &merger{Plan: p, states: p.units.States, gzip: gzip, progress: progress, opened: new(sources)}
 	for i := range p.Lines {
 		m.units = append(m.units, i)
 	}
@@ -106,11 +108,11 @@ func (m *merger) step(total int) {
 
 // read hands n numbers of the array of a name of one unit on, a piece of them at a time.
 func (m *merger) read(i int, name string, n, piece int, f func(k int, v []float64) error) error {
-	s, err := m.open(m.units[i])
+	s, err := m.opened.take(m.Plan, m.units[i])
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer m.opened.give(s)
 	v := make([]float64, piece)
 	for k := 0; k*piece < n; k++ {
 		if err := s.read(name, k*piece, v); err != nil {

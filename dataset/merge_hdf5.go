@@ -270,11 +270,11 @@ func (m *merger) fill(w *hdf5.Writer) error {
 
 // chunks copies the states of a unit: as they are stored, if they may.
 func (m *merger) chunks(w *hdf5.Writer, i int) error {
-	s, err := m.open(m.units[i])
+	s, err := m.opened.take(m.Plan, m.units[i])
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer m.opened.give(s)
 	at := func(k int) []int { return []int{i, k / m.shape[1], k % m.shape[1], 0, 0, 0} }
 	if s.h5 != nil {
 		d, err := s.h5.Dataset("/trajectories")

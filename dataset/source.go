@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync"
 
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
@@ -20,6 +21,52 @@ type source struct {
 	close  func() error
 	tensor *safetensors.File
 	h5     *hdf5.File
+	failed bool // and closed
+}
+
+// sources are files of units that are open, from which a merger reads one array after the other. Each is taken by one
+// reader at a time.
+type sources struct {
+	mu   sync.Mutex
+	free map[int]*source // by unit
+}
+
+// mostOpen bounds the files that stay open.
+const mostOpen = 64
+
+// take returns the file of a unit.
+func (o *sources) take(p *Plan, unit int) (*source, error) {
+	o.mu.Lock()
+	s := o.free[unit]
+	delete(o.free, unit)
+	o.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	return p.open(unit)
+}
+
+// give takes a file back.
+func (o *sources) give(s *source) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case s.failed:
+	case o.free[s.unit] != nil || len(o.free) == mostOpen:
+		s.close()
+	default:
+		if o.free == nil {
+			o.free = map[int]*source{}
+		}
+		o.free[s.unit] = s
+	}
+}
+
+// close closes all.
+func (o *sources) close() {
+	for _, s := range o.free {
+		s.close()
+	}
 }
 
 // open opens the file of a unit, which must be the one that its record speaks of.
@@ -76,7 +123,7 @@ func (s *source) parse(at io.ReaderAt, size int64) (err error) {
 
 // broken says whose file it is that something is wrong with.
 func (s *source) broken(err error) error {
-	if s.close != nil {
+	if s.failed = true; s.close != nil {
 		s.close()
 	}
 	if cause := fault.Cause(err); cause != err {

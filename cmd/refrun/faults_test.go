@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/refrun/refrun/internal/disk"
@@ -307,9 +305,8 @@ func TestFaults(t *testing.T) {
 	scenarios := faultScenarios(t, root)
 	day := int(time.Now().Unix() / 86400)
 	t.Logf("day %d of the sample", day)
-	var table bytes.Buffer
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "scenario\tfault\tpoints\tright at once\tright when called again\tclear error\twrong\t\n")
+	row := "%-62.62s %-19v %7v %6v %6v %6v %6v"
+	t.Logf(row, "scenario", "fault", "points", "once", "again", "clear", "wrong")
 	var sum counts
 	for _, c := range scenarios {
 		if *faults != "all" && !strings.HasPrefix(c.name, *faults) {
@@ -347,15 +344,14 @@ func TestFaults(t *testing.T) {
 					}
 				}
 			}
-			fmt.Fprintf(w, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t\n", c.name, kind, n.points, n.once, n.resumed, n.clear, n.wrong)
+			t.Logf(row, c.name, kind, n.points, n.once, n.resumed, n.clear, n.wrong)
 			sum = counts{sum.points + n.points, sum.once + n.once, sum.resumed + n.resumed, sum.clear + n.clear, sum.wrong + n.wrong}
 		}
 		runtime.GC()
 	}
-	fmt.Fprintf(w, "all\t\t%d\t%d\t%d\t%d\t%d\t\n", sum.points, sum.once, sum.resumed, sum.clear, sum.wrong)
-	w.Flush()
-	t.Logf("\n%s", table.String())
-	if sum.points < 100 || sum.once == 0 || sum.resumed == 0 || sum.clear == 0 {
+	t.Logf(row, "all", "", sum.points, sum.once, sum.resumed, sum.clear, sum.wrong)
+	some := all && *faults != "all" // of which each may have a way on
+	if sum.points < 100 || sum.once == 0 || sum.resumed == 0 || sum.clear == 0 && !some {
 		t.Errorf("%+v: the faults do not reach the command", sum)
 	}
 }

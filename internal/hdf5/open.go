@@ -16,6 +16,7 @@ type File struct {
 	size   uint64
 	root   uint64 // address of the root group's header
 	left   uint64 // bytes of metadata the current call may still read
+	pages  map[uint64][]byte
 }
 
 // Open opens the regular file at path. Errors about its content are of type
@@ -128,10 +129,48 @@ func (f *File) block(what string, at, n uint64) (*cursor, error) {
 	}
 	f.left -= n
 	b := make([]byte, n)
-	if err := f.readAt(b, int64(at)); err != nil {
+	if err := f.paged(b, at); err != nil {
 		return nil, fmt.Errorf("%s: %s at %d: %w: want %s", f.path, what, at, err, fault.Count(n, "byte"))
 	}
 	return &cursor{b: b}, nil
+}
+
+// pageSize is what is read at once of metadata, which are hundreds of pieces of a few bytes, and mostPages bounds the
+// pages that are kept.
+const (
+	pageSize  = 1 << 12
+	mostPages = 64
+)
+
+// paged is readAt by pages.
+func (f *File) paged(b []byte, at uint64) error {
+	if len(b) > pageSize {
+		return f.readAt(b, int64(at))
+	}
+	for len(b) > 0 {
+		page, err := f.page(at / pageSize * pageSize)
+		if err != nil {
+			return err
+		}
+		n := copy(b, page[at%pageSize:])
+		b, at = b[n:], at+uint64(n)
+	}
+	return nil
+}
+
+func (f *File) page(at uint64) ([]byte, error) {
+	if b, is := f.pages[at]; is {
+		return b, nil
+	}
+	b := make([]byte, min(pageSize, f.size-at))
+	if err := f.readAt(b, int64(at)); err != nil {
+		return nil, err
+	}
+	if f.pages == nil || len(f.pages) == mostPages {
+		f.pages = map[uint64][]byte{}
+	}
+	f.pages[at] = b
+	return b, nil
 }
 
 // readAt fills b; an [io.ReaderAt] may do so and still speak of the end.
