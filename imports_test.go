@@ -68,7 +68,7 @@ var inward = map[string][]string{
 	"graph":                {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/attr", "internal/par", "internal/memory"},
 	"grad":                 {"act", "fp16", "graph", "pointwise", "tensor"},
 	"molecule":             {"act", "diff", "fp16", "grad", "graph", "noise", "plan", "pointwise", "safetensors", "tensor", "internal/strict"},
-	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/exact", "internal/fault"},
+	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/exact", "internal/fault", "internal/memory"},
 	"network":              {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "matmul", "noise", "norm", "pool", "reduce", "tensor", "internal/par", "internal/rows", "internal/sorting", "internal/memory"},
 	"pointwise":            {"fp16", "tensor", "internal/asm", "internal/double", "internal/elem", "internal/exact", "internal/par"},

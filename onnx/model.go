@@ -29,6 +29,7 @@ type Model struct {
 	main      *graphProto
 	functions map[string]*graphProto
 	loaded    map[*tensorProto]*loadedTensor
+	taken     int64 // bytes of what is loaded
 }
 
 // Input is an input of a model as the file states it.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -38,8 +39,21 @@ func (m *Model) load(t *tensorProto) (*tensor.Tensor, error) {
 	case t.raw.size() != bytes:
 		return nil, fmt.Errorf("%d bytes: want %d, for shape %v of %v", t.raw.size(), bytes, t.dims, t.dtype)
 	}
-	x := tensor.New(of.format, t.dims...)
+	x, err := m.take(t, n)
+	if err != nil {
+		return nil, err
+	}
 	return x, decode(x.Data, t.dtype, io.NewSectionReader(r, at, bytes))
+}
+
+// take takes the memory of n numbers, if there is room for them and those before: a file may be far longer than what
+// a disk holds of it.
+func (m *Model) take(t *tensorProto, n int64) (*tensor.Tensor, error) {
+	m.taken = memory.Sum(m.taken, memory.Product(8, n))
+	if err := memory.Fits(m.taken); err != nil {
+		return nil, fmt.Errorf("shape %v: with the constants before it %w", t.dims, err)
+	}
+	return tensor.New(dtypes[t.dtype].format, t.dims...), nil
 }
 
 // decode sets numbers by their bytes, the least first.
@@ -104,10 +118,13 @@ func (m *Model) typed(t *tensorProto, n int64) (*tensor.Tensor, error) {
 	if (n+each-1)/each > t.of.size() {
 		return nil, fmt.Errorf("shape %v: want numbers for it, in %d bytes", t.dims, t.of.size())
 	}
-	x := tensor.New(of.format, t.dims...)
+	x, err := m.take(t, n)
+	if err != nil {
+		return nil, err
+	}
 	w := &wire{r: m.file, size: m.size, left: mostMessages}
 	k := int64(0)
-	err := w.fields(t.of, func(v field) error {
+	err = w.fields(t.of, func(v field) error {
 		if int(v.number) != number {
 			return nil
 		}

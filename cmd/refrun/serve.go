@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -105,6 +106,9 @@ func (m *messages) next() (*safetensors.File, error) {
 	size := binary.LittleEndian.Uint64(length[:])
 	if size > mostMessage {
 		return nil, fmt.Errorf("stdin: a message of %d bytes: want at most %d: its length and a safetensors file", size, mostMessage)
+	}
+	if err := memory.Fits(int64(size)); err != nil {
+		return nil, fmt.Errorf("stdin: a message of %d bytes: it %w", size, err)
 	}
 	m.b.Reset()
 	if _, err := io.CopyN(&m.b, m.r, int64(size)); err != nil { // memory grows with what comes

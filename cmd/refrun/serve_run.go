@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/memory"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )
@@ -99,6 +100,9 @@ func keeping(e *rollout.Engine) (*keeper, error) {
 	}
 	if bytes > mostTrajectory {
 		return nil, fmt.Errorf("trajectory: %v: want at most %d GiB in memory; refrun run -o streams a longer one to a file", k.shape, mostTrajectory>>30)
+	}
+	if err := memory.Fits(int64(bytes)); err != nil {
+		return nil, fmt.Errorf("trajectory: %v: it %w; refrun run -o streams one to a file", k.shape, err)
 	}
 	k.raw, k.digest = make([]byte, int(bytes)), rollout.NewDigest(k.format, c.Realizations, c.Timesteps, s.C, s.H, s.W)
 	e.Sinks = append(e.Sinks, k, k.digest)

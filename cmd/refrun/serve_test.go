@@ -42,9 +42,15 @@ func servedTensor(t *testing.T, name string, shape []int, at func(i int) float64
 // served runs serve on messages and returns its answers.
 func served(t *testing.T, requests ...[]byte) (answers []*safetensors.File, r result) {
 	t.Helper()
+	return servedWith(t, nil, requests...)
+}
+
+// servedWith is served, with flags.
+func servedWith(t *testing.T, flags []string, requests ...[]byte) (answers []*safetensors.File, r result) {
+	t.Helper()
 	defer func(before io.Reader) { stdin = before }(stdin)
 	stdin = bytes.NewReader(bytes.Join(requests, nil))
-	r = refrun(t, "serve")
+	r = refrun(t, append([]string{"serve"}, flags...)...)
 	in := &messages{r: strings.NewReader(r.stdout)}
 	for {
 		f, err := in.next()

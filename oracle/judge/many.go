@@ -154,6 +154,11 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 		if err != nil {
 			return nil, err
 		}
+		if i == 0 { // the first is as large as any
+			if err := q.fits(thinKernels); err != nil {
+				return nil, err
+			}
+		}
 		t, err := q.tryThin(types, c, m.Cores)
 		if err != nil {
 			return nil, err
