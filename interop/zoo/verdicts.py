@@ -45,17 +45,23 @@ class Draw:
 
 SPOILED = {
     "the same at every step": lambda a, d: a[:1].expand_as(a), "zeros": lambda a, d: torch.zeros_like(a), "each step's twice": lambda a, d: a[torch.arange(len(a)) // 2],
-    "the same in all realizations": lambda a, d: a[:, :1].expand_as(a), "times 1.5": lambda a, d: a * 1.5, "one constant": lambda a, d: torch.full_like(a, 0.7),
+    "the same in all realizations": lambda a, d: a[:, :1].expand_as(a), "times 1.5": lambda a, d: a * 1.5, "times 0.9": lambda a, d: a * 0.9, "one constant": lambda a, d: torch.full_like(a, 0.7),
     "the same in all channels": lambda a, d: a[:, :, :1].expand_as(a), "uniform": lambda a, d: torch.rand(a.shape, generator=d.g), "of one line": lambda a, d: a[..., :1, :].expand_as(a),
-    "shifted by a step": lambda a, d: torch.cat([a[:1], a[:-1]]), "all negative": lambda a, d: -a.abs(),
+    "shifted by a step": lambda a, d: torch.cat([a[:1], a[:-1]]), "all negative": lambda a, d: -a.abs(), "one step once more": lambda a, d: torch.cat([a[:-1], a[1:2]]),
+    "two realizations alike": lambda a, d: torch.cat([a[:, :1], a[:, :1], a[:, 2:]], 1), "channels that share a half": lambda a, d: (a + a[:, :, :1]) / 2**0.5,
+    "antithetic realizations": lambda a, d: torch.cat([a[:, :1], -a[:, :1], a[:, 2:]], 1), "antithetic steps": lambda a, d: torch.cat([a[:1], -a[:1], a[2:]]),
 }
 
 
-def by_jax(kind, shape, d):
+def by_jax(kind, shape, d, implementation="threefry2x32"):
     import jax
 
-    key = jax.random.PRNGKey(d.r.getrandbits(31))
+    key = jax.random.key(d.r.getrandbits(31), impl=implementation)
     return torch.from_numpy(np.array(getattr(jax.random, kind)(key, shape)))
+
+
+def by_jax_rbg(kind, shape, d):
+    return by_jax(kind, shape, d, "rbg")
 
 
 def by_numpy(kind, shape, d):
@@ -67,35 +73,47 @@ def by_torch(kind, shape, d):
     return torch.randn(shape, generator=d.g) if kind == "normal" else torch.empty(shape).exponential_(generator=d.g)
 
 
+def by_torch_bfloat16(kind, shape, d):
+    drawn = torch.empty(shape, dtype=torch.bfloat16)
+    return (drawn.normal_(generator=d.g) if kind == "normal" else drawn.exponential_(generator=d.g)).float()
+
+
 def tapes(d, wrong):
-    """A rollout of two convolutions in float32, with noise between them."""
+    """A rollout of two convolutions, with noise between them, in float32 or under autocast; of as many numbers as a
+    pass wants, and as faults in the states would want to show: smaller runs are NO-POWER whatever their tape is."""
     r = d.r
-    noise, runs, steps, size, width = r.choice(["gaussian", "multiplicative", "laplace"]), r.choice([2, 3, 4]), r.choice([5, 8, 12]), r.choice([6, 9, 16]), r.choice([4, 6])
+    noise, runs, size, width = r.choice(["gaussian", "multiplicative", "laplace"]), r.choice([2, 3, 4]), r.choice([12, 16, 20]), r.choice([4, 6])
+    steps = 3 + 5120 // (runs * size * size)
     scale, alpha = float(np.float32(r.choice([0.05, 0.2, 0.5]))), r.choice([0.3, 0.5, 0.9])
-    source = r.choice([by_torch, by_numpy, by_jax])
+    precision = r.choice(["float32", "bfloat16"])
+    source = r.choice([by_torch, by_numpy, by_jax, by_jax_rbg] + [by_torch_bfloat16] * (precision == "bfloat16"))
     kinds = ["exponential", "normal"] if noise == "laplace" else ["normal"]
     tape = [torch.stack([source(k, (runs, width, size, size), d) for _ in range(steps - 1)]) for k in kinds]
-    fault = r.choice([f for f in SPOILED if noise != "laplace" or f != "all negative"]) if wrong else ""
+    fault = r.choice([f for f in SPOILED if noise != "laplace" or f != "all negative" and "antithetic" not in f]) if wrong else ""
     if wrong:
         tape[0] = SPOILED[fault](tape[0], d).contiguous()
     w = {"a.weight": d.normal(width, 1, 3, 3, scale=0.4), "a.bias": d.normal(width, scale=0.2), "out.weight": d.normal(1, width, 1, 1, scale=0.5), "out.bias": d.normal(1, scale=0.2)}
     x = d.normal(1, 1, size, size).expand(runs, -1, -1, -1)
     states = [x]
     for t in range(steps - 1):
-        y = F.gelu(F.conv2d(x, w["a.weight"], w["a.bias"], padding=1))
-        q = tape[0][t] * torch.sign(tape[1][t]) if noise == "laplace" else tape[0][t]
-        y = y * (1 + q * scale) if noise == "multiplicative" else y + q * scale
-        x = alpha * x + (1 - alpha) * F.conv2d(y, w["out.weight"], w["out.bias"])
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision != "float32"):
+            y = F.gelu(F.conv2d(x, w["a.weight"], w["a.bias"], padding=1))
+            q = [v[t].to(y.dtype) for v in tape]
+            q = q[0] * torch.sign(q[1]) if noise == "laplace" else q[0]
+            y = y * (1 + q * scale) if noise == "multiplicative" else y + q * scale
+            x = alpha * x + (1 - alpha) * F.conv2d(y, w["out.weight"], w["out.bias"])
         states.append(x)
     nodes = [{"op": "conv", "name": "a", "in": ["input"], "out_channels": width, "kernel_size": 3, "padding_mode": "zeros", "bias": True}, {"op": "act", "name": "b", "in": ["a"], "activation": "gelu"},
              {"op": "noise", "name": "noise", "in": ["b"], "noise_type": noise, "noise_scale": scale}, {"op": "conv", "name": "out", "in": ["noise"], "out_channels": 1, "kernel_size": 1, "bias": True}]
-    rollout = {"policy_type": "convex", "alpha": alpha, "precision": "float32", "num_realizations": runs, "num_timesteps": steps, "engine_batch": runs, "base_seed": 0}
+    rollout = {"policy_type": "convex", "alpha": alpha, "precision": precision, "num_realizations": runs, "num_timesteps": steps, "engine_batch": runs, "base_seed": 0}
+    if precision != "float32":
+        rollout["autocast"] = "cpu"
     with tempfile.TemporaryDirectory() as f:
         json.dump({"version": 1, "operator": {"input_channels": 1, "nodes": nodes}, "rollout": rollout}, open(f"{f}/case.json", "w"))
         save_file(w | {"noise.noise_scale": torch.tensor([scale])}, f"{f}/weights.safetensors")
-        save_file({"trajectory": torch.stack(states, 1).contiguous(), "initial_condition": states[0].contiguous()}, f"{f}/trajectory.safetensors")
+        save_file({"trajectory": torch.stack(states, 1).float().contiguous(), "initial_condition": states[0].contiguous()}, f"{f}/trajectory.safetensors")
         save_file({f"batch0.draw{i}.{k}" if len(kinds) > 1 else "batch0": t for i, (k, t) in enumerate(zip(kinds, tape))}, f"{f}/noise.safetensors")
-        return f"{noise}, {source.__name__}: {fault}", refrun.check(f)
+        return f"{noise}, {precision}, {source.__name__}: {fault}", refrun.check(f)
 
 
 # unjudged
