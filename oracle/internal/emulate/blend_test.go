@@ -86,3 +86,34 @@ func TestAdvanceConstants(t *testing.T) {
 		}
 	}
 }
+
+// TestTwice: products of a policy's constants with half numbers are rounded to float32 first, where it is said: of 0.7 and
+// multiples of 5 many are ties there, and none before.
+func TestTwice(t *testing.T) {
+	const alpha = .3
+	mode, err := operator.ParseMode("bfloat16", "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{Config: rollout.Config{Policy: rollout.Convex, Alpha: alpha}}
+	x, out := tensor.New(fp16.Float32, 1, 1, 1, 128), tensor.New(fp16.BFloat16, 1, 1, 1, 128)
+	for k := range out.Data {
+		out.Data[k] = float64(128 + k)
+	}
+	d := &Device{Mode: mode, Store: []fp16.Format{fp16.BFloat16}, State: fp16.Float32}
+	once := m.Advance(d, x, out)
+	d.Twice = true
+	twice, others := m.Advance(d, x, out), 0
+	share := float32(1 - alpha)
+	for k, v := range out.Data {
+		if want := fp16.BFloat16.Round(float64(share * float32(v))); twice.Data[k] != want {
+			t.Errorf("0.7 times %v: %v, want %v", v, twice.Data[k], want)
+		}
+		if twice.Data[k] != once.Data[k] {
+			others++
+		}
+	}
+	if others < 4 {
+		t.Errorf("%d of 128 are others: want ties", others)
+	}
+}

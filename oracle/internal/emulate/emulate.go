@@ -52,6 +52,9 @@ type Device struct {
 	// State is the format of the next state; Float64 keeps it as it is. With
 	// another one every operation of the policy rounds, as rollout defines it.
 	State fp16.Format
+	// Twice rounds the policy's products to float32 before a half type, as most devices do: of a constant such as 0.7
+	// many are ties in float32, and none before.
+	Twice bool
 
 	// Perturb, if not nil, may change a node's output before it is rounded.
 	Perturb func(node int, y *tensor.Tensor, in []*tensor.Tensor)
@@ -181,7 +184,35 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 	if d.State != fp16.Float64 && d.Store != nil && d.Round == nil {
 		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.Shape...)
 	}
+	if c := m.Config; d.Twice && c.Policy != rollout.Autoregressive {
+		a, b := 1.0, d.Mode.Scalar(c.Dt, out.Format)
+		if c.Policy != rollout.Residual {
+			a, b = d.Mode.Scalar(c.Alpha, d.State), d.Mode.Scalar(1-c.Alpha, out.Format)
+		}
+		return m.Blended(d, c, a, b, x, out, out.Format)
+	}
 	return m.Config.Advance(x, out, d.State, d.Mode)
+}
+
+// Blended returns a x + b out, rounded as a device rounds a policy, its output to a format, and post-processed as c says.
+func (m *Machine) Blended(d *Device, c rollout.Config, a, b float64, x, out *tensor.Tensor, of fp16.Format) *tensor.Tensor {
+	y := tensor.New(d.State, x.Shape...)
+	of.RoundSlice(y.Data, out.Data)
+	product := func(f fp16.Format, a, v float64) float64 {
+		p := float64(a * v)
+		if d.Twice && f.Half() {
+			p = fp16.Float32.Round(p)
+		}
+		return f.Round(p)
+	}
+	for k, o := range y.Data {
+		y.Data[k] = product(of, b, o) + product(d.State, a, x.Data[k])
+	}
+	d.State.RoundSlice(y.Data, y.Data)
+	c.Policy = rollout.Autoregressive // of the state itself
+	y = c.Advance(y, y, y.Format, operator.Mode{Precision: fp16.Float64})
+	y.Format = fp16.Float64
+	return y
 }
 
 // Operator returns the operator's output for x.

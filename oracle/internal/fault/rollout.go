@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
@@ -17,26 +16,8 @@ import (
 // blended returns a x + b out, rounded as the view's device rounds a policy, and
 // post-processed as c says.
 func blended(v *trial.View, c rollout.Config, a, b float64, x, out *tensor.Tensor) *tensor.Tensor {
-	of, state := v.Formats()
-	y := tensor.New(state, x.Shape...)
-	of.RoundSlice(y.Data, out.Data)
-	for k := range y.Data {
-		y.Data[k] *= b
-	}
-	of.RoundSlice(y.Data, y.Data)
-	for k, o := range y.Data {
-		y.Data[k] = o + state.Round(a*x.Data[k])
-	}
-	state.RoundSlice(y.Data, y.Data)
-	return processed(v, c, y)
-}
-
-// processed applies post-processing to states.
-func processed(v *trial.View, c rollout.Config, x *tensor.Tensor) *tensor.Tensor {
-	c.Policy = rollout.Autoregressive // of the state itself
-	y := c.Advance(x, x, x.Format, operator.Mode{Precision: fp16.Float64})
-	y.Format = fp16.Float64
-	return y
+	of, _ := v.Formats()
+	return v.Machine.Blended(v.Device, c, a, b, x, out, of)
 }
 
 // weightsOf returns what the policy multiplies state and output with.
