@@ -65,6 +65,9 @@ type Layer struct {
 // CheckOneStep steps every recorded state of a case once. Whatever the case
 // lacks or has wrong is an error of one line.
 func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
+	if c.Step != nil {
+		return oneStepOfGraph(c, o)
+	}
 	op, err := c.NewOperator()
 	if err != nil {
 		return nil, err

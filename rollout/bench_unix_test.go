@@ -17,7 +17,7 @@ import (
 // conversion, diagnostics, digest, checksums, writing and the audit, for
 // files of 2 realizations of 41 states.
 func BenchmarkStored(b *testing.B) {
-	s := Trajectory{2, 41, Shape{3, 128, 128}}
+	s := Trajectory{2, 41, []int{3, 128, 128}, nil}
 	r := rand.New(rand.NewPCG(1, 2))
 	var states [2][2][]float64 // they take turns
 	for i := range states {
@@ -58,7 +58,7 @@ func BenchmarkStored(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				o.sealing(NewDigest(of.format, s.M, s.T, s.C, s.H, s.W))
+				o.sealing(NewDigest(of.format, s.M, s.T, s.State...))
 				for t := range s.T {
 					x := states[t%2]
 					var prev [2][]float64

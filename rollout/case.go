@@ -300,9 +300,13 @@ func (c *Case) stepped(op, rollout []byte) (err error) {
 	if c.Rollout, err = ReadConfig(c.File, "rollout", rollout); err != nil {
 		return err
 	}
-	c.Rollout.Policy = Autoregressive
+	c.Rollout.Policy, c.Rollout.EngineBatch = Autoregressive, 1 // realization by realization
 	return nil
 }
+
+// FitsStep holds what a step graph is given against the rollout, whose steps and realizations may have changed since
+// it was opened.
+func (c *Case) FitsStep() error { return c.Step.fits(path.Join(c.Dir, inputsFile), c.Rollout, true) }
 
 // NewOperator builds the case's operator, from its weights or, where it has
 // none, from its weights seed.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/safetensors"
@@ -71,6 +72,14 @@ func (j *Job) readCheckpoint(path string) (*Checkpoint, *saved, error) {
 		return wrong(fmt.Sprintf("position %d/%d", s.Batch, s.Step))
 	}
 	dims := []int{b[s.Batch][1] - b[s.Batch][0], j.Shape.C, j.Shape.H, j.Shape.W}
+	if j.Graph != nil {
+		dims = []int{1, 1, 1, j.Graph.packed()}
+		x, err := t.Float64s()
+		if err != nil || !slices.Equal(t.Shape, dims) {
+			return nil, nil, fmt.Errorf("%s: state: shape %v: want %v", path, t.Shape, dims)
+		}
+		return &Checkpoint{s.Batch, s.Step, tensor.Of(fp16.Float64, x, dims...)}, s, nil
+	}
 	x, err := t.Float64s()
 	if err != nil || !slices.Equal(t.Shape, dims) {
 		return nil, nil, fmt.Errorf("%s: state: shape %v: want %v", path, t.Shape, dims)

@@ -232,7 +232,7 @@ func TestSpoiled(t *testing.T) {
 // stateAt returns a place within a state in the partial file of [recordingJob].
 func stateAt(t *testing.T, ext string, m, tm int) int {
 	j := recordingJob(t, filepath.Join(t.TempDir(), "x"+ext))
-	shape := Trajectory{j.Config.Realizations, j.Config.Timesteps, j.Shape}
+	shape := Trajectory{j.Config.Realizations, j.Config.Timesteps, j.stateShape(), nil}
 	meta, err := j.metadata()
 	if err != nil {
 		t.Fatal(err)

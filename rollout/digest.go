@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -26,9 +27,10 @@ type Digest struct {
 	whose   int    // the realization of it
 }
 
-// NewDigest begins the digest of a trajectory of that shape and format.
-func NewDigest(f fp16.Format, m, t, c, h, w int) *Digest {
-	d := &Digest{header: fmt.Sprintf("%s [%d,%d,%d,%d,%d]\n", f, m, t, c, h, w), format: f}
+// NewDigest begins the digest of a trajectory of that format and shape: [M,T] and that of a state, [C,H,W] of an operator's.
+func NewDigest(f fp16.Format, m, t int, state ...int) *Digest {
+	shape := strings.ReplaceAll(fmt.Sprint(append([]int{m, t}, state...)), " ", ",")
+	d := &Digest{header: fmt.Sprintf("%s %s\n", f, shape), format: f}
 	for range m {
 		d.each = append(d.each, sha256.New())
 	}

@@ -14,8 +14,9 @@ import (
 // states of one engine batch and nothing of the past.
 type Engine struct {
 	Stepper
-	Stream *Stream // never nil: see [Case.OpenStream], whose "none" is one too
-	Shape  Shape   // of a state
+	Graph  *GraphRun // the step, in place of the operator of the Stepper and of Start; nil of an operator
+	Stream *Stream   // never nil: see [Case.OpenStream], whose "none" is one too
+	Shape  Shape     // of a state
 	// Start returns the initial condition [C,H,W] of realization m, before
 	// post-processing. The engine only reads it.
 	Start func(m int) []float64
@@ -106,7 +107,7 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) (err error) {
 			if x, err = e.start(b[0], b[1]); err != nil {
 				return err
 			}
-			if err := out.emit(0, b[0], x, nil); err != nil {
+			if err := out.emit(0, b[0], e.shown(x), nil); err != nil {
 				return err
 			}
 		}
@@ -115,7 +116,7 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) (err error) {
 			if err != nil {
 				return err
 			}
-			if err := out.emit(t, b[0], next, x); err != nil {
+			if err := out.emit(t, b[0], e.shown(next), e.shown(x)); err != nil {
 				return err
 			}
 			e.spare, before, x = before, x, next
@@ -138,9 +139,32 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) (err error) {
 	return nil
 }
 
+// shown is what sinks see of the states: of a step graph not those before the last.
+func (e *Engine) shown(x *tensor.Tensor) *tensor.Tensor {
+	if e.Graph == nil || x == nil {
+		return x
+	}
+	n := e.Graph.shown()
+	return tensor.Of(x.Format, x.Data[:n:n], 1, 1, 1, n)
+}
+
+// stateShape is the shape of a state as sinks see it.
+func (e *Engine) stateShape() []int {
+	if e.Graph != nil {
+		if e.Graph.States[0].Name == "" && len(e.Graph.States) == 1 {
+			return e.Graph.States[0].Shape
+		}
+		return []int{e.Graph.shown()}
+	}
+	return []int{e.Shape.C, e.Shape.H, e.Shape.W}
+}
+
 // Fits returns an error if so many engines like it take more memory than there is: of an engine
 // batch three states take turns, beside what the operator holds.
 func (e *Engine) Fits(engines int) error {
+	if e.Graph != nil {
+		return memory.Fits(memory.Product(int64(engines), 3*8, int64(e.Graph.packed())))
+	}
 	all := e.Config.EngineBatches()[0][1]
 	part := all
 	if e.Batch > 0 {
@@ -154,6 +178,9 @@ func (e *Engine) Fits(engines int) error {
 
 // start returns the post-processed initial conditions of a batch.
 func (e *Engine) start(lo, hi int) (*tensor.Tensor, error) {
+	if e.Graph != nil {
+		return e.Graph.start(lo, e.AllowNonfinite)
+	}
 	x := tensor.New(e.Config.StartFormat(e.Mode), hi-lo, e.Shape.C, e.Shape.H, e.Shape.W)
 	for m := lo; m < hi; m++ {
 		to := x.Samples(m-lo, m-lo+1).Data
@@ -170,6 +197,9 @@ func (e *Engine) start(lo, hi int) (*tensor.Tensor, error) {
 
 // advance steps engine batch k, realizations [lo,hi), to time t.
 func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, error) {
+	if e.Graph != nil {
+		return e.Graph.advance(lo, t, x, e.AllowNonfinite)
+	}
 	draws, err := e.Stream.Draws(k, lo, hi, t)
 	if err != nil {
 		return nil, err

@@ -76,9 +76,9 @@ type Result struct {
 // interval.
 func (j *Job) Run(ctx context.Context) (*Result, error) {
 	c := j.Config
-	shape := Trajectory{c.Realizations, c.Timesteps, j.Shape}
+	shape := Trajectory{c.Realizations, c.Timesteps, j.stateShape(), j.parts()}
 	if j.Path == "" {
-		digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
+		digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.State...)
 		e := *j.Engine
 		e.Sinks = append(slices.Clone(e.Sinks), digest)
 		if err := e.Run(ctx, nil); err != nil {
@@ -168,7 +168,7 @@ type digests struct {
 }
 
 func (j *Job) digests(s Trajectory) digests {
-	of := func(f fp16.Format) *Digest { return NewDigest(f, s.M, s.T, s.C, s.H, s.W) }
+	of := func(f fp16.Format) *Digest { return NewDigest(f, s.M, s.T, s.State...) }
 	var d digests
 	if !j.StoredOnly || j.Store == j.Mode.Wide() {
 		d.wide = of(j.Mode.Wide())
@@ -311,6 +311,9 @@ func remove(path string) error {
 // state.
 func (j *Job) create(s Trajectory, metadata map[string]string, state []byte) (Output, error) {
 	at, c, f := j.at(j.Path), j.Config, j.Store
+	if ext := filepath.Ext(j.Path); s.parts != nil && ext != ".safetensors" {
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors for %d named states", j.Path, ext, len(s.parts))
+	}
 	if j.Measured != nil {
 		return newMeasured(at, s, c, j.Measured, state)
 	}

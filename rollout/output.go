@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
 )
 
 // Output is a sink that keeps the trajectory in a file. While the rollout runs
@@ -54,11 +55,29 @@ type trajectory interface {
 
 // Trajectory is the size of a whole rollout.
 type Trajectory struct {
-	M, T int
-	Shape
+	M, T  int
+	State []int  // the shape of a state, [C,H,W] of an operator's; of several states that of their numbers, one after another
+	parts []part // of State: the states of a step graph that has names for them; nil of one that has none
 }
 
-func (s Trajectory) dims() []int { return []int{s.M, s.T, s.C, s.H, s.W} }
+// part is one of several states.
+type part struct {
+	name  string // of its tensor: trajectory or trajectory.NAME
+	shape []int
+}
+
+// named are the states with the names of their tensors.
+func (s Trajectory) named() []part {
+	if s.parts == nil {
+		return []part{{"trajectory", s.State}}
+	}
+	return s.parts
+}
+
+func (s Trajectory) dims() []int { return append([]int{s.M, s.T}, s.State...) }
+
+// Len returns the number of elements of a state.
+func (s Trajectory) Len() int { return tensor.Size(s.State) }
 
 func (s Trajectory) states() int64 { return int64(s.M) * int64(s.T) }
 
@@ -69,6 +88,7 @@ type flat struct {
 	want    ledger // of the state that it was opened with
 	format  fp16.Format
 	shape   Trajectory
+	pieces  []stretch // of the states
 	ord     order
 	head    []byte
 	at      int64    // offset of the trajectory
@@ -92,8 +112,24 @@ func newFlat(at partialFile, s Trajectory, c Config, f fp16.Format, head []byte,
 			o.at += 8 * s.states()
 		}
 	}
-	o.table = o.at + s.states()*o.stateBytes()
+	o.table = o.at
+	for _, p := range s.named() {
+		n := int64(tensor.Size(p.shape)) * int64(f.Bytes())
+		o.pieces = append(o.pieces, stretch{o.table, n})
+		o.table += s.states() * n
+	}
 	return o
+}
+
+// stretch is where the states of a name stand in a file: from at on, n bytes each.
+type stretch struct{ at, n int64 }
+
+// first is what diagnostics are of: of several states the first.
+func (o *flat) first(x []float64) []float64 {
+	if len(o.pieces) < 2 || x == nil {
+		return x
+	}
+	return x[:o.pieces[0].n/int64(o.format.Bytes())]
 }
 
 func (o *flat) stateBytes() int64 { return int64(o.shape.Len()) * int64(o.format.Bytes()) }
@@ -124,10 +160,12 @@ func (o *flat) order() order { return o.ord }
 
 // records says where the records are.
 func (o *flat) records() *records {
-	state := o.stateBytes()
 	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table, crc: o.sealed, prints: o.prints,
 		parts: func(i int) []extent {
-			all := append(make([]extent, 0, 6), extent{o.at + int64(i)*state, state})
+			all := make([]extent, 0, 6)
+			for _, p := range o.pieces {
+				all = append(all, extent{p.at + int64(i)*p.n, p.n})
+			}
 			if !o.bare {
 				for _, at := range o.metrics {
 					all = append(all, extent{at + 8*int64(i), 8})
@@ -164,11 +202,13 @@ func (o *flat) back(n int) error {
 
 // state implements [trajectory].
 func (o *flat) state(m, t int, x []float64) error {
-	n := o.stateBytes()
-	at := o.at + (int64(m)*int64(o.shape.T)+int64(t))*n
-	b := make([]byte, n)
-	if _, err := o.f.ReadAt(b, at); err != nil {
-		return o.records().failed(at, err)
+	i, b := int64(m)*int64(o.shape.T)+int64(t), make([]byte, o.stateBytes())
+	for rest, k := b, 0; len(rest) > 0; k++ {
+		p := o.pieces[k]
+		if _, err := o.f.ReadAt(rest[:p.n], p.at+i*p.n); err != nil {
+			return o.records().failed(p.at+i*p.n, err)
+		}
+		rest = rest[p.n:]
 	}
 	o.format.Decode(x, b)
 	return nil
@@ -180,6 +220,9 @@ func (o *flat) sealing(d *Digest) { o.digest = d }
 // ahead implements [pairwise].
 func (o *flat) ahead(t, m int, x, prev [2][]float64) {
 	if !o.bare {
+		for i := range x {
+			x[i], prev[i] = o.first(x[i]), o.first(prev[i])
+		}
 		o.seen.take(2, t, m, x, prev)
 	}
 }
@@ -188,14 +231,17 @@ func (o *flat) ahead(t, m int, x, prev [2][]float64) {
 func (o *flat) State(t, m int, x, prev []float64) error {
 	i := m*o.shape.T + t
 	o.buf = appendAs(o.format, o.buf[:0], x)
-	n := len(o.buf)
-	if err := o.write(o.buf, o.at+int64(i)*int64(n)); err != nil {
-		return err
+	rest := o.buf
+	for _, p := range o.pieces {
+		if err := o.write(rest[:p.n], p.at+int64(i)*p.n); err != nil {
+			return err
+		}
+		rest = rest[p.n:]
 	}
-	o.push(n)
+	o.push(len(o.buf))
 	o.tail = o.tail[:0]
 	if !o.bare {
-		for k, v := range o.seen.values(t, m, x, prev) {
+		for k, v := range o.seen.values(t, m, o.first(x), o.first(prev)) {
 			o.tail = fp16.Float64.Append(o.tail, []float64{v})
 			if err := o.write(o.tail[8*k:], o.metrics[k]+8*int64(i)); err != nil {
 				return err
@@ -331,15 +377,17 @@ const (
 	sealName   = "integrity.seal"   // of everything that the table does not cover
 )
 
-// layOutSafetensors lays out a safetensors output: trajectory [M,T,C,H,W] in the
+// layOutSafetensors lays out a safetensors output: trajectory [M,T,C,H,W], or those of several states, in the
 // stored format, and each diagnostic as metrics.<name> [M,T] in F64.
 func layOutSafetensors(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string) (*flat, error) {
 	var all []*safetensors.Tensor
 	for _, name := range DiagnosticNames {
 		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
 	}
-	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: safetensors.DTypeOf(f), Shape: s.dims()},
-		&safetensors.Tensor{Name: crcName, DType: safetensors.U8, Shape: []int{s.M, s.T, crcSize}},
+	for _, p := range s.named() {
+		all = append(all, &safetensors.Tensor{Name: p.name, DType: safetensors.DTypeOf(f), Shape: append([]int{s.M, s.T}, p.shape...)})
+	}
+	all = append(all, &safetensors.Tensor{Name: crcName, DType: safetensors.U8, Shape: []int{s.M, s.T, crcSize}},
 		&safetensors.Tensor{Name: digestName, DType: safetensors.U8, Shape: []int{sha256.Size}},
 		&safetensors.Tensor{Name: sealName, DType: safetensors.U8, Shape: []int{sha256.Size}})
 	head, err := safetensors.Header(all, metadata)

@@ -59,7 +59,7 @@ const Huffman = hdf5.Huffman
 
 func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, gzip int, metadata map[string]string, state []byte) (trajectory, error) {
 	one := append([]int{1}, s.dims()...)
-	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzip, Shuffle: gzip == Huffman}}
+	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: append([]int{1, 1, 1}, s.State...), Gzip: gzip, Shuffle: gzip == Huffman}}
 	o := &hdf5Output{partialFile: at, format: f, shape: s, ord: orderOf(c), config: c, metadata: metadata}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)

@@ -35,6 +35,9 @@ type Memory struct {
 
 // memory counts what the job held.
 func (j *Job) memory(digests []*Digest, outputs []Output) Memory {
+	if j.Graph != nil {
+		return j.graphMemory(digests, outputs)
+	}
 	c, op := j.Config, j.Operator
 	all := c.EngineBatches()[0][1]
 	part := all
@@ -65,6 +68,25 @@ func (j *Job) memory(digests []*Digest, outputs []Output) Memory {
 		}
 	}
 	m.Weights = op.Bytes()
+	m.sinks(digests, outputs)
+	return m
+}
+
+// graphMemory counts that of a step graph: what is read and made, twice, beside the values of a step.
+func (j *Job) graphMemory(digests []*Digest, outputs []Output) Memory {
+	m := Memory{States: 8 * int64(j.Graph.packed())}
+	m.Arena = 2*m.States + j.Graph.values
+	for _, v := range j.Graph.Network.Graph.Values {
+		if v.Const != nil {
+			m.Weights += 8 * int64(len(v.Const.Data))
+		}
+	}
+	m.sinks(digests, outputs)
+	return m
+}
+
+// sinks adds what outputs hold.
+func (m *Memory) sinks(digests []*Digest, outputs []Output) {
 	for _, d := range digests {
 		m.Sinks += d.held()
 	}
@@ -78,7 +100,6 @@ func (j *Job) memory(digests []*Digest, outputs []Output) Memory {
 		}
 		m.Sinks += 2 * m.States // the image of a checkpoint, as a tensor and as a file
 	}
-	return m
 }
 
 // activations returns the channels of the arrays that one application of op to

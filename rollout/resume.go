@@ -48,8 +48,8 @@ func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, d digests) (a
 		}
 		return from, "", nil
 	}
-	// The file must hold the very states: rounded ones lead elsewhere.
-	if !contains(j.Store, j.Mode.Wide()) {
+	// The file must hold the very states, and all that a step reads: rounded ones lead elsewhere.
+	if j.Graph != nil || !contains(j.Store, j.Mode.Wide()) {
 		pos = Checkpoint{Step: -1}
 	}
 	if pos == (Checkpoint{Step: -1}) {

@@ -17,6 +17,7 @@ import (
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
 )
 
 // sealed is a finished file, as far as it speaks of its own bytes.
@@ -30,6 +31,7 @@ type sealed struct {
 
 	// Of a trajectory.
 	shape  Trajectory
+	pieces int           // how many tensors the states are in, 0 for one
 	format fp16.Format   // of the numbers in the file
 	digest []byte        // that it says; nil for a tape
 	packed *hdf5.Dataset // the states, whose bytes are compressed; nil where they are not
@@ -75,10 +77,10 @@ func newSealed(path string, f io.ReaderAt, size int64) *sealed {
 // flatten places the records of a trajectory whose states, diagnostics of width bytes,
 // and table each stand in one run.
 func (s *sealed) flatten(dims []int, states extent, metrics []extent, table, seal extent) error {
-	if len(dims) != 5 || slices.Min(dims) < 1 {
-		return fmt.Errorf("%s: trajectory: shape %v: want [M,T,C,H,W]", s.path, dims)
+	if len(dims) < 3 || slices.Min(dims) < 1 {
+		return fmt.Errorf("%s: trajectory: shape %v: want [M,T,C,H,W], or [M,T,...] of a step graph", s.path, dims)
 	}
-	s.shape = Trajectory{dims[0], dims[1], Shape{dims[2], dims[3], dims[4]}}
+	s.shape = Trajectory{M: dims[0], T: dims[1], State: dims[2:]}
 	s.count = [2]int{dims[0], dims[1]}
 	n := s.shape.states()
 	for _, m := range metrics {
@@ -131,7 +133,8 @@ func parseSafetensors(path string, f io.ReaderAt, size int64) (*sealed, error) {
 // sealedOf takes what a safetensors file says of its own bytes.
 func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error) {
 	path, names := file.Path, file.Names()
-	crc, table := slices.Contains(names, crcName) && slices.Contains(names, "trajectory"), tableName
+	states := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n != "trajectory" && !strings.HasPrefix(n, "trajectory.") })
+	crc, table := slices.Contains(names, crcName) && len(states) > 0, tableName
 	if crc {
 		table = crcName
 	}
@@ -146,10 +149,10 @@ func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error
 	}
 	s := newSealed(path, f, size)
 	s.metadata, s.crc = file.Metadata, crc
-	if !slices.Contains(names, "trajectory") {
+	if len(states) == 0 {
 		return s, s.tape(file, at(tableName), at(sealName))
 	}
-	t, err := file.Tensor("trajectory")
+	t, err := file.Tensor(states[0])
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +171,40 @@ func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error
 	if _, err := f.ReadAt(s.digest, at(digestName).at); err != nil {
 		return nil, s.failed(at(digestName).at, err)
 	}
-	return s, s.flatten(t.Shape, at("trajectory"), metrics, at(table), at(sealName))
+	if err := s.flatten(t.Shape, at(states[0]), metrics, at(table), at(sealName)); err != nil || len(states) == 1 && states[0] == "trajectory" {
+		return s, err
+	}
+	return s, s.several(file, states)
+}
+
+// several places the records of several states: of each state all of them.
+func (s *sealed) several(file *safetensors.File, names []string) error {
+	one, total := s.parts, 0
+	each := make([]extent, len(names))
+	for k, name := range names {
+		t, err := file.Tensor(name)
+		if err != nil {
+			return err
+		}
+		if len(t.Shape) < 2 || t.Shape[0] != s.shape.M || t.Shape[1] != s.shape.T {
+			return fmt.Errorf("%s: %s: shape %v: want [%d,%d,...]", s.path, name, t.Shape, s.shape.M, s.shape.T)
+		}
+		each[k].at, each[k].n = t.Place()
+		total += tensor.Size(t.Shape[2:])
+		if k > 0 {
+			s.kept = append(s.kept, each[k])
+		}
+		each[k].n /= s.shape.states()
+	}
+	s.shape.State = []int{total}
+	s.pieces = len(names)
+	s.records.parts = func(i int) (all []extent) {
+		for _, e := range each {
+			all = append(all, extent{e.at + int64(i)*e.n, e.n})
+		}
+		return append(all, one(i)[1:]...)
+	}
+	return nil
 }
 
 // tape places the records of a tape: the draws of each engine batch and step.
@@ -295,7 +331,7 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 		return nil, err
 	}
 	format, ok := map[hdf5.Type]fp16.Format{hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16}[d.Type]
-	if !ok || len(d.Shape) != 6 || d.Shape[0] != 1 {
+	if !ok || len(d.Shape) < 4 || d.Shape[0] != 1 {
 		return nil, fmt.Errorf("%s: /trajectories: %v %v: want numbers [1,M,T,C,H,W]", path, d.Type, d.Shape)
 	}
 	s.format, s.packed = format, d

@@ -99,10 +99,17 @@ func (s *sealed) form(d *Digest) error {
 	size := s.format.Bytes() * s.shape.Len()
 	for i := range s.shape.M * s.shape.T {
 		t, m := i/s.shape.M, i%s.shape.M // states of two realizations are hashed beside each other
-		at := s.parts(m*s.shape.T + t)[0].at
 		b = slices.Grow(b[:0], size)[:size]
-		if _, err := s.file.ReadAt(b, at); err != nil {
-			return s.failed(at, err)
+		rest := b
+		for _, e := range s.parts(m*s.shape.T + t)[:max(1, s.pieces)] {
+			n := len(rest)
+			if s.pieces > 0 {
+				n = int(e.n)
+			}
+			if _, err := s.file.ReadAt(rest[:n], e.at); err != nil {
+				return s.failed(e.at, err)
+			}
+			rest = rest[n:]
 		}
 		b = d.take(m, b)
 	}

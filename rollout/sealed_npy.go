@@ -17,6 +17,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/tensor"
 )
 
 // parseNpy reads the file of hashes beside a .npy file.
@@ -89,7 +90,7 @@ func (s *sealed) readSums(a *npy.Array, r io.Reader, size int64) error {
 	if s.digest, err = hex.DecodeString(texts["# digest "]); err != nil {
 		return wrong("a digest that is no hexadecimal number")
 	}
-	if len(a.Shape) != 5 || slices.Min(a.Shape) < 1 || int64(a.Shape[0])*int64(a.Shape[1]) > left/sha256.Size {
+	if len(a.Shape) < 3 || slices.Min(a.Shape) < 1 || int64(a.Shape[0])*int64(a.Shape[1]) > left/sha256.Size {
 		return wrong(fmt.Sprintf("%d bytes for shape %s", size, fault.Dims(a.Shape)))
 	}
 	m, t := a.Shape[0], a.Shape[1]
@@ -122,7 +123,7 @@ func (s *sealed) readSums(a *npy.Array, r io.Reader, size int64) error {
 		return wrong("a seal that is none, or text after it")
 	}
 	n := int64(m) * int64(t)
-	states := n * int64(a.Shape[2]) * int64(a.Shape[3]) * int64(a.Shape[4]) * int64(format.Bytes())
+	states := n * int64(tensor.Size(a.Shape[2:])) * int64(format.Bytes())
 	data := extent{s.size - states, states}
 	if err := s.flatten(a.Shape, data, nil, extent{0, int64(len(sums))}, extent{0, sha256.Size}); err != nil {
 		return err

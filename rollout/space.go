@@ -48,7 +48,10 @@ func (j *Job) room(s Trajectory, from *Checkpoint) error {
 // it is the least that it may take.
 func (j *Job) outputBytes(s Trajectory) float64 {
 	const hash, diagnostics = 32, 5
-	n, state := float64(float64(s.M)*float64(s.T)), float64(float64(s.C)*float64(s.H)*float64(s.W)*float64(j.Store.Bytes()))
+	n, state := float64(float64(s.M)*float64(s.T)), 1.0
+	for _, d := range append([]int{j.Store.Bytes()}, s.State...) {
+		state *= float64(d)
+	}
 	if j.Measured != nil { // in two checkpoints, as base64
 		return 2 * n * 8 * diagnostics * 4 / 3
 	}
@@ -70,7 +73,7 @@ func (j *Job) tapeBytes(s Trajectory) float64 {
 	n := 0.0
 	for _, k := range kinds {
 		one := 1.0
-		for _, d := range drawShape(k, channels, s.Shape) {
+		for _, d := range drawShape(k, channels, j.Shape) {
 			one *= float64(d)
 		}
 		n += one

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"path"
@@ -32,8 +34,8 @@ type StepGraph struct {
 	States  []StepState
 	Inputs  []StepInput // those of the network
 
-	file  string
 	given *safetensors.File // inputs.safetensors, nil if there is none
+	text  []byte            // of the graph
 }
 
 // StepState is a state that a step makes.
@@ -81,11 +83,11 @@ func (c *Case) openStep(name string) error {
 	if c.Step, err = NewStepGraph(n); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	c.Step.file = file
+	c.Step.text = text
 	if c.Step.given, err = openTensors(c.fsys, inputsFile, path.Join(c.Dir, inputsFile)); err != nil {
 		return err
 	}
-	return c.Step.fits(path.Join(c.Dir, inputsFile), c.Rollout)
+	return c.Step.fits(path.Join(c.Dir, inputsFile), c.Rollout, false)
 }
 
 // NewStepGraph says of a network whose inputs have the names of a [StepGraph] what each of them is.
@@ -176,8 +178,8 @@ func (g *StepGraph) next() error {
 
 func typeText(t graph.Type) string { return fmt.Sprintf("%v %v", t.Format, t.Shape) }
 
-// fits holds what a rollout is given against what its steps read.
-func (g *StepGraph) fits(file string, c Config) error {
+// fits holds what a rollout is given against what its steps read: as much, or as a part of a rollout at least that.
+func (g *StepGraph) fits(file string, c Config, part bool) error {
 	for _, in := range g.Inputs {
 		if in.Kind == "state" {
 			continue
@@ -194,7 +196,7 @@ func (g *StepGraph) fits(file string, c Config) error {
 			one, what = append([]int{c.Timesteps - 1}, one...), ", one for each step"
 		}
 		each := append([]int{c.Realizations}, one...)
-		if !slices.Equal(t.Shape, each) && !slices.Equal(t.Shape, one) {
+		if !covers(t.Shape, each, len(in.Shape), part) && !covers(t.Shape, one, len(in.Shape), part) {
 			return fmt.Errorf("%s: %s: shape %v: want %v%s, or %v for each realization", file, in.Name, t.Shape, one, what, each)
 		}
 		if in.Format != fp16.Int64 {
@@ -204,6 +206,18 @@ func (g *StepGraph) fits(file string, c Config) error {
 		}
 	}
 	return nil
+}
+
+// covers reports whether a shape is the wanted one, or where a part will do has as many realizations and steps or
+// more, the axes before those of an input of that rank.
+func covers(shape, want []int, rank int, part bool) bool {
+	if part && len(shape) == len(want) {
+		shape = slices.Clone(shape)
+		for a := range len(want) - rank {
+			shape[a] = min(shape[a], want[a])
+		}
+	}
+	return slices.Equal(shape, want)
 }
 
 // Given returns input k of step t (from 1 on) of realization m, which is no state.
@@ -324,12 +338,12 @@ func (c *Case) Before(i, m, steps int) ([]float64, error) {
 	if c.Trajectory == nil {
 		return nil, fmt.Errorf("%s: missing: want it with %s", path.Join(c.Dir, "trajectory.safetensors"), name)
 	}
+	x := make([]float64, tensor.Size(s.Shape))
 	t, err := c.Trajectory.Tensor(name)
 	if err != nil {
 		return nil, err
 	}
 	each := append([]int{c.Rollout.Realizations}, s.Shape...)
-	x := make([]float64, tensor.Size(s.Shape))
 	switch {
 	case slices.Equal(t.Shape, s.Shape):
 		m = 0
@@ -337,6 +351,32 @@ func (c *Case) Before(i, m, steps int) ([]float64, error) {
 		return nil, fmt.Errorf("%s: %s: shape %v: want %v, or %v for each realization", c.Trajectory.Path, name, t.Shape, s.Shape, each)
 	}
 	return x, t.Read(m*len(x), x)
+}
+
+// Contents is a hash of the graph, its weights and what its steps are given.
+func (g *StepGraph) Contents(c Config) (string, error) {
+	h := sha256.New()
+	h.Write(g.text)
+	for _, v := range g.Network.Graph.Values {
+		if v.Const != nil {
+			h.Write(fp16.Float64.Append(nil, v.Const.Data))
+		}
+	}
+	for k, in := range g.Inputs {
+		for m := range c.Realizations {
+			for t := 1; t < c.Timesteps && in.Kind != "state"; t++ {
+				x, err := g.Given(k, m, t)
+				if err != nil {
+					return "", err
+				}
+				h.Write(fp16.Float64.Append(nil, x.Data))
+				if in.Kind == "static" {
+					break
+				}
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // ModeName returns the canonical name of how a rollout is computed, as [Config.ModeName].

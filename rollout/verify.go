@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/safetensors"
@@ -90,7 +91,7 @@ func (s *sealed) newDigest() *Digest {
 		return nil
 	}
 	t := s.shape
-	return NewDigest(s.format, t.M, t.T, t.C, t.H, t.W)
+	return NewDigest(s.format, t.M, t.T, t.State...)
 }
 
 // differences words what differs.
@@ -116,7 +117,7 @@ func (j *Job) complete(s Trajectory) (digest, seal string, err error) {
 		switch stored := storedFormat(j.Path, j.Store); {
 		case f.digest == nil:
 			return foreign(j.Path, "file", "a tape", "a trajectory")
-		case f.shape != s:
+		case !slices.Equal(f.shape.dims(), s.dims()):
 			return foreign(j.Path, "trajectory shape", f.shape.dims(), s.dims())
 		case f.format != stored:
 			return foreign(j.Path, "trajectory type", f.format, stored)

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/tensor"
 )
 
 var compareVerb = verb{
@@ -96,6 +98,8 @@ func compare(c *command) error {
 	var notes []string
 	if s := a.shape; len(s) == 5 && s[1] <= mostSteps {
 		steps = diff.Trajectory{M: s[0], T: s[1], CHW: s[2] * s[3] * s[4]}
+	} else if len(s) > 2 && trajectories(a, b) && s[1] <= mostSteps { // of a step graph
+		steps = diff.Trajectory{M: s[0], T: s[1], CHW: tensor.Size(s[2:])}
 	} else if len(s) == 5 {
 		notes = append(notes, fmt.Sprintf("%d states are more than %d: they are compared as a whole, not step by step", s[1], mostSteps))
 	}
@@ -199,4 +203,14 @@ func (c *command) printComparison(out *comparison) {
 	for _, f := range out.Failed {
 		c.printf("FAILED: %s\n", f)
 	}
+}
+
+// trajectories reports whether two tensors are called like those of a step graph's states.
+func trajectories(all ...*array) bool {
+	for _, a := range all {
+		if name := a.name[strings.LastIndexByte(a.name, ':')+1:]; name != "trajectory" && !strings.HasPrefix(name, "trajectory.") {
+			return false
+		}
+	}
+	return true
 }

@@ -182,7 +182,11 @@ func ignoredNotes(cs *rollout.Case) []string {
 
 func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 	ro, all := cs.Rollout, r.All
-	c.printf("%s: %s, policy %s\n", clean(cs.Dir), operatorText(cs.Operator), ro.Policy)
+	what := fmt.Sprintf("%s, policy %s", operatorText(cs.Operator), ro.Policy)
+	if cs.Step != nil {
+		what = "step graph of " + plural(len(cs.Step.Network.Graph.Nodes), "operation")
+	}
+	c.printf("%s: %s\n", clean(cs.Dir), what)
 	if cs.ProducedBy != "" {
 		c.printf("recorded by %s\n", clean(cs.ProducedBy))
 	}
@@ -214,7 +218,11 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 				worst = l
 			}
 		}
-		c.printf("\n%s compared; ", plural(len(r.Layers), "recorded layer"))
+		of := "recorded layer"
+		if cs.Step != nil {
+			of = "other state"
+		}
+		c.printf("\n%s compared; ", plural(len(r.Layers), of))
 		if !slices.ContainsFunc(r.Layers, func(l oracle.Layer) bool { return l.MaxAbs != 0 || l.MaxOverStd != 0 }) {
 			c.printf("they are equal\n")
 		} else {

@@ -131,7 +131,7 @@ var labels = []string{
 	"Arithmetic: in one step from the same state, bfloat16 is %s times as far from float32 as float16. At the end of the rollout it is %s times as far.",
 	"Growth: ",
 	"Horizon: ",
-	"%v states [M,T,C,H,W], mode %s, contract %s\n",
+	"%v states %s, mode %s, contract %s\n", "%s, policy %s", "step graph of ", "other state",
 	"%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n",
 	"memory: %v",
 	"engine_batch or --realizations",

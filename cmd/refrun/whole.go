@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,6 +95,7 @@ type wholeReport struct {
 	Notes              []string `json:"notes,omitempty"`
 	// Overflow is the first float16 overflow, if there was one.
 	Overflow *rollout.Overflow `json:"overflow,omitempty"`
+	step     bool              // of a step graph
 }
 
 // whole rolls out a case or a configuration from its initial condition.
@@ -104,6 +106,9 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	mode, requested, err := want.mode(cs)
 	if err != nil {
 		return err
+	}
+	if cs.Step != nil {
+		return c.wholeStep(cs, w, mode, requested, noise)
 	}
 	op, err := cs.NewOperator()
 	if err != nil {
@@ -127,16 +132,24 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		}
 	}
 	modeName := cs.Rollout.ModeName(op, mode, stream)
-	p := c.progress("rollout")
 	job := &rollout.Job{
 		Engine: &rollout.Engine{
 			Stepper: rollout.Stepper{Operator: op, Config: cs.Rollout, Mode: mode, Batch: batch},
-			Stream:  stream, Shape: shape, Start: byRealization(x0, shape), AllowNonfinite: w.allowNonfinite, Progress: p.step,
+			Stream:  stream, Shape: shape, Start: byRealization(x0, shape), AllowNonfinite: w.allowNonfinite,
 		},
 		Path: w.out, Record: w.record, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
 		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
 		Identity: identity(cs, op, modeName, stream.Contents, store, shape, x0, w.allowNonfinite),
 	}
+	out := wholeReport{Mode: modeName, Shape: []int{cs.Rollout.Realizations, cs.Rollout.Timesteps, shape.C, shape.H, shape.W},
+		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: stream.Name, Notes: ignoredNotes(cs)}
+	return c.job(cs, job, &out, float64(op.MACs(shape.H, shape.W)), 8*int64(len(x0)), noiseNotes(cs, stream.Name))
+}
+
+// job runs a job and reports it: macs are those of a step, and input is what its initial condition takes.
+func (c *command) job(cs *rollout.Case, job *rollout.Job, out *wholeReport, macs float64, input int64, notes []string) error {
+	p := c.progress("rollout")
+	job.Progress = p.step
 	ctx, stop := interruptible()
 	began := time.Now()
 	result, err := job.Run(ctx)
@@ -154,17 +167,12 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	}
 	secs, ro := max(time.Since(began), time.Nanosecond).Seconds(), cs.Rollout // a coarse clock may not have moved
 	steps := float64(ro.Timesteps - 1)
-	out := wholeReport{
-		Digest: result.Digest, Mode: modeName, Contract: operator.Contract, Output: w.out,
-		Complete: result.Complete, Resumed: result.Resumed,
-		Shape:              []int{ro.Realizations, ro.Timesteps, shape.C, shape.H, shape.W},
-		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: stream.Name,
-		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
-		StepsPerS: steps / secs, SampleStepsPerS: steps * float64(ro.Realizations) / secs,
-		GFLOPS:    2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
-		PeakBytes: peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow, result.Resumed)...), Overflow: result.Overflow,
-	}
-	out.Notes = append(out.Notes, noiseNotes(cs, stream.Name)...)
+	out.Digest, out.Contract, out.Output = result.Digest, operator.Contract, job.Path
+	out.Complete, out.Resumed, out.Overflow = result.Complete, result.Resumed, result.Overflow
+	out.ISA, out.Threads, out.Seconds, out.PeakBytes = c.isa, runtime.GOMAXPROCS(0), secs, peakBytes()
+	out.StepsPerS, out.SampleStepsPerS = steps/secs, steps*float64(ro.Realizations)/secs
+	out.GFLOPS = 2 * macs * steps * float64(ro.Realizations) / secs / 1e9
+	out.Notes = slices.Concat(out.Notes, overflowNotes(result.Overflow, result.Resumed), notes)
 	if result.Note != "" {
 		out.Notes = append(out.Notes, clean(result.Note))
 	}
@@ -172,13 +180,21 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		out.StoredDigest, out.StoredFormat = result.Stored, result.StoredFormat.String()
 	}
 	if !out.Complete {
-		out.Memory = &held{result.Memory, 8 * int64(len(x0))}
+		out.Memory = &held{result.Memory, input}
 	}
 	if c.json {
 		return c.printJSON(out)
 	}
-	c.printWhole(&out, result.StoredFormat)
+	c.printWhole(out, result.StoredFormat)
 	return nil
+}
+
+// axes are those of the shape: of a step graph's first state only the first two have names.
+func (r *wholeReport) axes() string {
+	if r.step {
+		return "[M,T,...]"
+	}
+	return "[M,T,C,H,W]"
 }
 
 // printWhole prints the report of a rollout whose file holds states in that format.
@@ -186,7 +202,7 @@ func (c *command) printWhole(out *wholeReport, stored fp16.Format) {
 	if out.Complete {
 		c.printf("%s is already complete, and every byte of it verified\n", clean(out.Output))
 	} else {
-		c.printf("%v states [M,T,C,H,W], mode %s, contract %s\n", out.Shape, out.Mode, out.Contract)
+		c.printf("%v states %s, mode %s, contract %s\n", out.Shape, out.axes(), out.Mode, out.Contract)
 	}
 	for _, n := range out.Notes {
 		c.printf("note: %s\n", n)
@@ -269,6 +285,9 @@ func (w *wholeFlags) override(cs *rollout.Case) error {
 			return err
 		}
 		cs.Weights = f
+	}
+	if cs.Step != nil {
+		return w.overrideStep(cs)
 	}
 	if cs.Weights == nil && cs.WeightsSeed == nil {
 		return errors.New("--weights: missing: want a file, or weights_seed in the configuration")

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import step as graphs
 from .case import Case, CaseError, Raw, alike, precision_name, raw, stack
 from .graph import Description, UnsupportedLayer, describe
 from .program import describe as describe_program
@@ -98,6 +99,7 @@ class Recorder:
         self.tape: List[Optional[Dict[str, Raw]]] = []
         self.last: Optional[Raw] = None
         self.given: Optional[Raw] = None  # by state()
+        self.net: Optional[Any] = None  # the step as a graph, of a module whose states are no square images
         self._hooks: List[Any] = []
         self._seen: Dict[str, Any] = {}
         self._draws = _Draws()
@@ -153,7 +155,7 @@ class Recorder:
 
     def _before(self, module: nn.Module, args: Tuple[Any, ...]) -> None:
         self.read, x = raw(args[0], "state"), self.given or raw(args[0], "state")
-        if len(x.shape) != 4:
+        if self.description is not None and self.net is None and len(x.shape) != 4:
             raise CaseError(f"state: shape {list(x.shape)}: want [M,C,H,W]")
         if not self.inputs:
             self._arithmetic()
@@ -173,7 +175,14 @@ class Recorder:
         try:
             half = _autocast(x.device.type)
             with torch.autocast(x.device.type, enabled=False):
-                self.description = describe_program(self.plain, x, half)
+                if graphs.images(x):
+                    self.description = describe_program(self.plain, x, half)
+                else:
+                    step = graphs.policy(self.plain, self.case.rollout)
+                    self.calls = graphs.Calls(step, (), 0, None, None, None)
+                    self.net = graphs.describe(step, self.calls, x, (), half)
+                    self.description = Description({"nodes": []}, {}, None)
+                    return
         finally:
             for (of, key), hook in zip(mine, kept):
                 of[key] = hook
@@ -195,7 +204,7 @@ class Recorder:
         step = len(self.inputs)
         if step == 1 and torch.is_tensor(out) and out.dtype in _HALVES.values() and out.dtype != _HALVES.get(self.case.rollout["precision"]):
             warnings.warn(f"refrun.record: the module returns {out.dtype}, and {self.case.rollout['precision']} is claimed", stacklevel=4)
-        if step in self.want and not self.compiled:
+        if step in self.want and not self.compiled and self.net is None:
             outputs = {"input": self.read, **self._seen, "output": raw(out)}
             for i, (kind, d) in enumerate((self.tape[-1] or {}).items()):
                 outputs[f"{self.description.noise}.draw" + (f"{i}.{kind}" if len(self.tape[-1]) > 1 else "")] = d
@@ -227,6 +236,11 @@ class Recorder:
             self.case.rollout["state"] = narrow
         states = alike(states)  # the initial state may be wider than those that follow
         m, t = states[0].shape[0], len(states)
+        if self.net is not None:
+            graphs.write(self.case, self.net, self.calls, states, ())
+            self.case.rollout.pop("state", None)
+            self.case.close(self._why(kind, error, t))
+            return
         self.case.trajectory(states)
         if not self.each:
             self.case.rollout["engine_batch"] = m
@@ -241,12 +255,15 @@ class Recorder:
             warnings.warn("refrun.record: layers are not recorded under torch.compile", stacklevel=2)
         elif error is None and self.want and max(self.want) >= t:
             warnings.warn(f"refrun.record: layers of step {max(self.want)} were asked for, and there are {t - 1} steps", stacklevel=2)
-        why = ""
+        self.case.close(self._why(kind, error, t))
+
+    def _why(self, kind: Any, error: Any, t: int) -> str:
+        """Why a recording is incomplete, "" if it is not."""
         if error is not None:
-            why = f"stopped after step {t - 1}: {kind.__name__}: {str(error)[:200]}"
-        elif self.steps is not None and t - 1 != self.steps:
-            why = f"{t - 1} steps recorded: {self.steps} were announced"
-        self.case.close(why)
+            return f"stopped after step {t - 1}: {kind.__name__}: {str(error)[:200]}"
+        if self.steps is not None and t - 1 != self.steps:
+            return f"{t - 1} steps recorded: {self.steps} were announced"
+        return ""
 
 
 def _autocast(kind: str) -> Optional[torch.dtype]:
@@ -338,8 +355,6 @@ def record(path: Union[str, Path], module: Any, state: Any = None, **options: An
 
 def _record_step(path: Union[str, Path], step: Any, state: Any, *, steps: int, static: Any = None, forcing: Any = None, noise: Any = None,
                  past: Any = (), precision: Any = None, autocast: Optional[str] = None, like: Any = None) -> List[Any]:
-    from . import step as graphs
-
     past = (past,) if isinstance(past, torch.Tensor) else tuple(past)
     if past and not isinstance(state, torch.Tensor):
         raise CaseError("past: of a state of several tensors: want them in the state")

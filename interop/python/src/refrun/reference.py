@@ -258,6 +258,7 @@ def _gaussian(operator: Mapping[str, Any]) -> bool:
 def run(what: Any, x0: Any = None, *, steps: Optional[int] = None, policy: Optional[str] = None, alpha: Optional[float] = None, dt: Optional[float] = None,
         precision: Any = None, autocast: Optional[str] = None, noise: Any = None, draws: Any = None, seed: Optional[int] = None,
         realizations: Optional[int] = None, normalization: Optional[str] = None, clamp: Optional[Sequence[float]] = None,
+        static: Any = None, forcing: Any = None, past: Any = (),
         weights: Optional[Mapping[str, Any]] = None, input_channels: Optional[int] = None, threads: Optional[int] = None, isa: Optional[str] = None) -> Rollout:
     """Rolls an operator out on the CPU, exactly, and returns all states.
 
@@ -271,9 +272,18 @@ def run(what: Any, x0: Any = None, *, steps: Optional[int] = None, policy: Optio
         that names modules that add noise. draws gives the tape itself, [T-1,M,C,H,W].
     seed: of the noise. normalization: minmax or zscore. clamp: (low, high).
 
+    A step, `run(step, state, steps=8)`, is as in `record`: any module or function, with a tensor, or a tuple or
+    dict of them, and static, forcing, past and noise (the draws) that it is given; its policy is part of it. So
+    are modules that map states of another shape than square images. `states` is then a list of steps + 1 states.
+
     Returns a `Rollout`: states [M,T,C,H,W], digest, mode, noise. `refrun run -o` does the same
     into a file of any length.
     """
+    if _is_step(what, x0, static, forcing, past):
+        from .step import run_step
+
+        rollout = {"policy_type": policy, "alpha": alpha, "dt": dt, "clamp_range": clamp, "normalization": normalization}
+        return Rollout(*run_step(what, x0, steps, rollout, static, forcing, noise, past, precision, autocast, threads, isa))
     sites = noise if isinstance(noise, Mapping) else None
     stream = None if sites is not None else noise
     if stream == _TORCH:
@@ -285,6 +295,24 @@ def run(what: Any, x0: Any = None, *, steps: Optional[int] = None, policy: Optio
         return r.run(x0, steps=steps, draws=draws, policy=policy, alpha=alpha, dt=dt, seed=seed, realizations=realizations, normalization=normalization, clamp=clamp)
 
 
+def _is_step(what: Any, x: Any, *given: Any) -> bool:
+    """Whether a rollout is that of a step graph: what is called is a function, is given more than a state, or maps states that are no square images and is no list of layers."""
+    if isinstance(what, (str, Path, Mapping)) or x is None:
+        return False
+    if not _is_torch_module(what) or isinstance(x, (tuple, list, Mapping)) or any(g is not None and len(g) for g in given):
+        return True
+    from .graph import UnsupportedLayer, describe
+    from .step import images
+
+    if images(x):
+        return False
+    try:
+        describe(getattr(what, "_orig_mod", what))
+    except UnsupportedLayer:
+        return True
+    return False
+
+
 def assert_same(what: Any, x: Any, y: Any, *, weights: Optional[Mapping[str, Any]] = None, precision: Any = "float32", autocast: Optional[str] = None,
                 noise: Any = None, draws: Any = None, input_channels: Optional[int] = None, report: Optional[str] = None) -> Report:
     """Asserts that y is what the operator gives for x in this precision, for pytest.
@@ -293,12 +321,20 @@ def assert_same(what: Any, x: Any, y: Any, *, weights: Optional[Mapping[str, Any
     No tolerance is needed: the oracle knows how far a right device of that precision may be
     from the exact operator. Raises AssertionError with the whole report unless it passes, and
     also where it could not have failed: y needs 4096 numbers or more. The operator must have as
-    many output channels as input channels.
+    many output channels as input channels. x and y of a step (see `record`) are states of any shape, or
+    tuples or dicts of them.
 
     what, weights, autocast: as in `reference`. draws: the noise's standard draw, as in
     `Reference.__call__`; without it only the noise's statistics are held.
     """
     __tracebackhide__ = True
+    if weights is None and draws is None and _is_step(what, x):
+        from .step import check_call
+
+        r = check_call(what, x, y, precision_name(precision), autocast, report)
+        if not r.ok:
+            raise AssertionError(str(r))
+        return r
     operator = _Operator(what, weights, noise if isinstance(noise, Mapping) else None, input_channels, like=x)
     if operator.folder is not None:
         raise CaseError(f"{operator.folder}: want a module, or an operator object with weights; assert_pass checks a case")

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from . import network
-from .case import Case, CaseError, Raw, alike, raw
+from .binary import binary
+from .case import Case, CaseError, Raw, alike, precision_name, raw
+from .check import check
 from .program import casts
+
+_HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 State = Union[torch.Tensor, Sequence[torch.Tensor], Mapping[str, torch.Tensor]]
 Given = Union[None, torch.Tensor, Sequence[Any], Mapping[str, Any]]
@@ -21,7 +27,7 @@ Given = Union[None, torch.Tensor, Sequence[Any], Mapping[str, Any]]
 
 def named(state: State) -> Dict[str, torch.Tensor]:
     """The states by the names that their inputs have in the graph: state, or state.NAME of a dict, state.s0, state.s1, ... of a tuple."""
-    if isinstance(state, torch.Tensor):
+    if isinstance(state, (torch.Tensor, Raw)):
         return {"state": state}
     parts = dict(state) if isinstance(state, Mapping) else {f"s{i}": x for i, x in enumerate(state)}
     for name, x in parts.items():
@@ -149,8 +155,39 @@ def run(step: Any, calls: Calls, state: State, past: Sequence[torch.Tensor]) -> 
         yield state
 
 
+def policy(module: nn.Module, rollout: Mapping[str, Any]) -> nn.Module:
+    """A module and what follows it in a step, as the `rollout` object of case.json has it, as one module."""
+    if rollout.get("normalization"):
+        raise CaseError("normalization: of states that are no square images: want it in a step, record(folder, step, state)")
+    return _Policy(module, rollout)
+
+
+class _Policy(nn.Module):
+    def __init__(self, module: nn.Module, rollout: Mapping[str, Any]):
+        super().__init__()
+        self.module, self.rollout = module, dict(rollout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out, r = self.module(x), self.rollout
+        if r["policy_type"] == "convex":
+            out = r["alpha"] * x + (1 - r["alpha"]) * out
+        elif r["policy_type"] == "residual":
+            out = x + r["dt"] * out
+        return out.clamp(*r["clamp_range"]) if r.get("clamp_range") else out
+
+
+def images(x: Any) -> bool:
+    """Whether x are square images [N,C,H,H] or [C,H,H], which operators of case.json are described with."""
+    return len(x.shape) in (3, 4) and x.shape[-1] == x.shape[-2]
+
+
+POLICY = ("policy_type", "alpha", "dt", "clamp_range", "normalization", "base_seed")
+
+
 def write(case: Case, net: network.Network, calls: Calls, states: Sequence[State], past: Sequence[torch.Tensor]) -> None:
     """Writes graph, inputs and states of a rollout into a case."""
+    for key in POLICY:
+        case.rollout.pop(key, None)
     given = {f"{calls.kinds[n]}.{n}": v if calls.kinds[n] == "static" else torch.stack(v) for n, v in calls.given.items()}
     case.step(net, given)
     of: Dict[str, List[Raw]] = {}
@@ -158,3 +195,63 @@ def write(case: Case, net: network.Network, calls: Calls, states: Sequence[State
         for name, x in named(s).items():
             of.setdefault(name, []).append(raw(x, name))
     case.step_states({name: alike(x) for name, x in of.items()}, {f"state.{k}": raw(x, "past") for k, x in enumerate(past, 1)})
+
+
+def _net(step: Any, state: State, calls: Calls, past: Sequence[torch.Tensor], half: Optional[torch.dtype]) -> network.Network:
+    with torch.autocast(next(iter(named(state).values())).device.type, enabled=False):
+        return describe(step, calls, state, past, half)
+
+
+def _claim(precision: Optional[str], autocast: Optional[str]) -> Dict[str, Any]:
+    half = precision in ("float16", "bfloat16")
+    return {"precision": precision or "float32", **({"autocast": autocast or "cuda"} if half else {})}
+
+
+def run_step(step: Any, state: State, steps: Optional[int], rollout: Mapping[str, Any], static: Given, forcing: Given, noise: Given, past: Any,
+             precision: Any, autocast: Optional[str], threads: Optional[int], isa: Optional[str]) -> Tuple[Any, str, str, str]:
+    """Rolls a step out by refrun: the states, digest, mode and noise."""
+    if steps is None or steps < 1:
+        raise CaseError(f"steps: {steps}: want 1 or more")
+    past = (past,) if isinstance(past, torch.Tensor) else tuple(past)
+    step = getattr(step, "_orig_mod", step)
+    if isinstance(step, nn.Module) and isinstance(state, torch.Tensor) and not (past or static or forcing or noise):
+        kind = rollout["policy_type"] or "convex"
+        step = policy(step, {**rollout, "policy_type": kind, "alpha": 0.5 if rollout["alpha"] is None else rollout["alpha"], "dt": 0.01 if rollout["dt"] is None else rollout["dt"]})
+    elif any(v is not None for v in rollout.values()):
+        raise CaseError("policy, alpha, dt, clamp, normalization: of a step: want them in it")
+    calls = Calls(step, past, steps, static, forcing, noise)
+    precision = precision_name(precision)
+    with tempfile.TemporaryDirectory() as folder:
+        case = Case(folder + "/case", {}, **_claim(precision, autocast))
+        write(case, _net(step, state, calls, past, _HALVES.get(precision or "")), calls, [state], past)
+        case.rollout["num_timesteps"] = steps + 1
+        case.close()
+        out = Path(folder, "out.safetensors")
+        args = [binary(), "run", "--case", folder + "/case", "-o", str(out), "--json", "--allow-nonfinite"]
+        for flag, value in (("threads", threads), ("isa", isa)):
+            args += [f"--{flag}", str(value)] if value is not None else []
+        done = subprocess.run(args, capture_output=True, text=True)
+        if done.returncode:
+            raise ValueError(done.stderr.strip() or f"refrun run ended with {done.returncode}")
+        said, made = json.loads(done.stdout), load_file(out)
+    whole = {name: made["trajectory" + name[len("state"):]][0] for name in named(state)}
+    return [_like(state, {name: x[t] for name, x in whole.items()}) for t in range(steps + 1)], said["digest"], said["mode"], said["noise"]
+
+
+def _like(state: State, of: Mapping[str, torch.Tensor]) -> State:
+    """States by their names in the structure of a state."""
+    if isinstance(state, torch.Tensor):
+        return of["state"]
+    parts = {name[len("state."):]: x for name, x in of.items()}
+    return parts if isinstance(state, Mapping) else tuple(parts.values())
+
+
+def check_call(step: Any, x: State, y: State, precision: Optional[str], autocast: Optional[str], report: Optional[str]) -> Any:
+    """Checks one call of a step: x are the states that it was given, and y those that it returned."""
+    step = getattr(step, "_orig_mod", step)
+    calls = Calls(step, (), 1, None, None, None)
+    with tempfile.TemporaryDirectory() as folder:
+        case = Case(folder, {}, **_claim(precision, autocast))
+        write(case, _net(step, x, calls, (), _HALVES.get(precision or "")), calls, [x, y], ())
+        case.close()
+        return check(folder, report=report)

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// overrideStep refuses what a step graph has in its case alone.
+func (w *wholeFlags) overrideStep(cs *rollout.Case) error {
+	for _, f := range [][2]string{{"weights", w.weights}, {"x0", w.x0}, {"seed", w.seed}, {"record", w.record}} {
+		if f[1] != "" {
+			return fmt.Errorf("--%s: %s: a step graph has its weights, initial condition and draws in its case: want no --%[1]s", f[0], f[1])
+		}
+	}
+	return cs.FitsStep()
+}
+
+// wholeStep rolls out a step graph.
+func (c *command) wholeStep(cs *rollout.Case, w *wholeFlags, mode graph.Mode, requested, noise string) error {
+	if noise != "" && noise != "tape" {
+		return fmt.Errorf("--noise: %.60q: a step graph's draws are inputs of it, noise.NAME: want no --noise", noise)
+	}
+	g := cs.Step
+	modeName, err := g.ModeName(mode)
+	if err != nil {
+		return err
+	}
+	store := mode.Wide()
+	if w.store != "" {
+		if store, err = storage(w.store); err != nil {
+			return fmt.Errorf("--store: %w", err)
+		}
+	}
+	contents, err := g.Contents(cs.Rollout)
+	if err != nil {
+		return err
+	}
+	start, numbers := sha256.New(), 0
+	for m := range cs.Rollout.Realizations {
+		for i, s := range g.States {
+			for age := range s.Past + 1 {
+				x, err := cs.Before(i, m, age)
+				if err != nil {
+					return err
+				}
+				start.Write(fp16.Float64.Append(nil, x))
+				numbers += len(x)
+			}
+		}
+	}
+	p, err := g.Network.Graph.Infer(mode, g.Network.Types()...)
+	if err != nil {
+		return err
+	}
+	r, shape := cs.Rollout, g.States[0].Shape
+	job := &rollout.Job{
+		Engine: &rollout.Engine{
+			Stepper: rollout.Stepper{Config: r, Mode: mode}, Graph: &rollout.GraphRun{StepGraph: g, Case: cs, Mode: mode},
+			Shape: rollout.Shape{C: 1, H: 1, W: tensor.Size(shape)}, AllowNonfinite: w.allowNonfinite,
+		},
+		Path: w.out, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
+		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
+		Identity: [][2]string{
+			{"version", version}, {"contract", operator.Contract}, {"mode", modeName}, {"store", store.String()}, {"step", contents},
+			{"state", fmt.Sprint(shape)}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil))},
+			{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)}, {"allow_nonfinite", fmt.Sprint(w.allowNonfinite)},
+		},
+	}
+	out := wholeReport{Mode: modeName, Shape: append([]int{r.Realizations, r.Timesteps}, shape...), step: true,
+		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: g.Noise()}
+	return c.job(cs, job, &out, float64(p.Products()), 8*int64(numbers), nil)
+}
