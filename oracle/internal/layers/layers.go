@@ -55,6 +55,7 @@ type layerGate struct {
 	folds  []int                // see emulate.Folds
 	also   map[int][]layerValue // possible outputs of unrecorded norms, if folded into the convolution before
 	plain  []bool               // instance norms whose statistics PyTorch's CPU autocast keeps in the half type
+	orders orders
 }
 
 // layerFile examines one recorded run of the operator.

@@ -1,6 +1,8 @@
 package layers
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -44,7 +46,7 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 			continue
 		}
 		a, b := window(nil, nil, x, w, p, place/hw, o, place%hw/s.y.W(), place%s.y.W())
-		ends := ordered(a, b, w.C(), cores)
+		ends := g.ordered(a, b, w.C(), s.operand, cores)
 		if squares[o] == nil {
 			squares[o] = make([]float64, len(ends))
 		}
@@ -55,6 +57,32 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 		count[o]++
 	}
 	return s.widen(squares, count)
+}
+
+// orders are what legal orders make of sums: the same windows are asked again with other deviations, of other faults
+// and of other ways to round what they do not change.
+type orders map[[sha256.Size]byte][]float64
+
+// mostOrders bounds the sums that are kept: 2 MB.
+const mostOrders = 1 << 14
+
+// ordered is the function ordered, or what it returned of the same numbers.
+func (g *layerGate) ordered(a, b []float64, channels int, operand fp16.Format, cores []*tensorcore.Unit) []float64 {
+	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+16*len(a)), uint64(channels)<<32|uint64(operand)<<16|uint64(len(cores)))
+	for _, v := range [][]float64{a, b} {
+		for _, x := range v {
+			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(x))
+		}
+	}
+	sum := sha256.Sum256(key)
+	ends, known := g.orders[sum]
+	if !known {
+		if ends = ordered(a, b, channels, cores); g.orders == nil || len(g.orders) == mostOrders {
+			g.orders = orders{}
+		}
+		g.orders[sum] = ends
+	}
+	return ends
 }
 
 // ordered returns what legal orders make of the sum of a[k] b[k], which are over channels and

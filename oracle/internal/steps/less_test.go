@@ -34,7 +34,7 @@ func TestStepsLess(t *testing.T) {
 // accurate than its roundings allow, is found to store less, whatever it stores.
 func TestStepsFewer(t *testing.T) {
 	t.Parallel()
-	b := newDeepStepBench(t, "float16", "cpu", "instance", 4, rollout.Config{Policy: rollout.Autoregressive, Timesteps: 6})
+	b := newDeepStepBench(t, "float16", "cpu", "instance", 4, rollout.Config{Policy: rollout.Autoregressive, Timesteps: 6}).wide()
 	p := b.gate.claim
 	p.Points = emulate.AtConv | emulate.AtDraw | emulate.AtProduct
 	b.device = func(int) *emulate.Device { return b.correct(p, 3) }

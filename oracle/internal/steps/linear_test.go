@@ -30,7 +30,7 @@ func TestLinear(t *testing.T) {
 		for _, wrong := range []bool{false, true} {
 			ro := convex(.5)
 			ro.Normalization, ro.EngineBatch = c.n, c.batch
-			b := newStepBench(t, c.precision, c.autocast, "group", ro)
+			b := newStepBench(t, c.precision, c.autocast, "group", ro).wide()
 			b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, emulate.CoarseLambda) }
 			b.after = func(_ int, y *tensor.Tensor) {
 				for i, v := range y.Data {
@@ -65,7 +65,7 @@ func TestLinearEnsemble(t *testing.T) {
 	t.Parallel()
 	ro := convex(.5)
 	ro.Normalization = rollout.MinMax
-	b := newStepBench(t, "float32", "", "group", ro)
+	b := newStepBench(t, "float32", "", "group", ro).wide()
 	b.start = func(x []float64) { x[8*24+9] = 1200 }
 	b.run()
 	m := b.measured(1)

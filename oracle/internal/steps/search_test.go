@@ -31,7 +31,7 @@ func (b *stepBench) searched(p emulate.Pattern) (m *measured, got, own candidate
 // its own more often.
 func TestStepsSame(t *testing.T) {
 	t.Parallel()
-	b := newDeepStepBench(t, "float16", "cuda", "none", 4, convex(.3))
+	b := newDeepStepBench(t, "float16", "cuda", "none", 4, convex(.3)).wide()
 	p := b.gate.claim
 	p.Points &^= emulate.AtBias
 	b.device = func(int) *emulate.Device { return b.correct(p, 850) }

@@ -14,7 +14,7 @@ func TestStrained(t *testing.T) {
 	t.Parallel()
 	for _, precision := range []string{"tf32", "float16"} {
 		for _, lambda := range []float64{1, emulate.CoarseLambda, 16, 64} {
-			b := newStepBench(t, precision, "", "layer", convex(.4))
+			b := newStepBench(t, precision, "", "layer", convex(.4)).wide()
 			b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, lambda) }
 			r := b.check()
 			if got, want := len(r.Findings) > 0, lambda == 64; got != want {
