@@ -318,6 +318,38 @@ func TestTiles(t *testing.T) {
 	}
 }
 
+// TestSmallTiles: in small images the errors of a place within tiles have their level too, and a few wrong numbers of a place
+// do not excuse each other.
+func TestSmallTiles(t *testing.T) {
+	t.Parallel()
+	const w, h, tile = 24, 24, 4
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		v, ones := make([]float64, w*h), make([]float64, w*h)
+		corner := func(i int) bool { return i/w%tile == 2 && i%w%tile == 2 }
+		for i := range v {
+			if v[i], ones[i] = r.NormFloat64(), 1; corner(i) {
+				v[i] *= 3
+			}
+		}
+		right := 2*w + 2
+		v[right] = 20
+		wrong := []int{w + 1, 5*w + 1, 9*w + 5} // of one place
+		for _, i := range wrong {
+			v[i] = 20
+		}
+		at := levels(v, ones, w, h)
+		if x := v[right] / at(right); x > farthest {
+			t.Errorf("seed %d: a corner that is 20 off has %.3g of what corners have: want at most %d", seed, x, farthest)
+		}
+		for _, i := range wrong {
+			if x := v[i] / max(1, at(i)); x <= farthest {
+				t.Errorf("seed %d: one of three wrong numbers has %.3g of what its place has: want more than %d", seed, x, farthest)
+			}
+		}
+	}
+}
+
 // TestBlur: each number gets the largest mean of 5x5 around it, and of its plane alone.
 func TestBlur(t *testing.T) {
 	const w, h = 15, 18

@@ -70,33 +70,49 @@ func separate(v []float64, w, h, reach int, f func(of []float64) float64) {
 	}
 }
 
-// leastOfPlace is how many numbers must show the errors of a place within tiles.
-const leastOfPlace = 256
+// leastOfPlace is how many numbers must show the errors of a place within tiles. Of no more than fewOfPlace, two wrong
+// numbers would be each other's excuse: there the sixteenth of them that is the farthest off is left out, which shows
+// less of errors that right tiles have, and nothing of a few that are wrong.
+const (
+	leastOfPlace = 32
+	fewOfPlace   = 256
+)
 
 // levels returns the level of the errors v at each number's place within tiles of 2, 4 and 6
 // pixels, over what is expected: a tile's outputs are combined of its products with different
 // factors, and by F(4x4) with points 0, 1, -1, 2, -2 those in a corner have 2.9 times the
 // errors of all. The number itself is left out, and places that too few numbers share.
 func levels(v, squares []float64, w, h int) func(i int) float64 {
-	type sums struct{ n, total float64 }
+	type sums struct{ n, total, few float64 }
 	tiles := map[int][]sums{2: nil, 4: nil, 6: nil}
 	place := func(i, n int) int { return i/w%h%n*n + i%w%n }
 	share := func(i int) float64 { return v[i] * v[i] / max(1, squares[i]) }
 	for n := range tiles {
-		of := make([]sums, n*n)
+		all := make([][]float64, n*n)
 		for i := range v {
 			if q := share(i); q == q {
-				s := &of[place(i, n)]
-				s.n, s.total = s.n+1, s.total+q
+				all[place(i, n)] = append(all[place(i, n)], q)
 			}
 		}
-		tiles[n] = of
+		for _, q := range all {
+			slices.Sort(q)
+			s, near := sums{n: float64(len(q))}, len(q)*15/16
+			for k, x := range q {
+				if s.total += x; k < near {
+					s.few += x / float64(near)
+				}
+			}
+			tiles[n] = append(tiles[n], s)
+		}
 	}
 	return func(i int) float64 {
 		level := 0.0
 		for n, of := range tiles {
-			if s := of[place(i, n)]; s.n > leastOfPlace {
+			switch s := of[place(i, n)]; {
+			case s.n > fewOfPlace:
 				level = max(level, math.Sqrt((s.total-share(i))/(s.n-1)))
+			case s.n >= leastOfPlace:
+				level = max(level, math.Sqrt(s.few))
 			}
 		}
 		return level
