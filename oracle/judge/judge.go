@@ -121,6 +121,9 @@ func Check(q Question) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o, is := q.Graph.Nodes[len(q.Graph.Nodes)-1].Op.(argsort); is { // the only node of its graph
+		return q.inOrder(o)
+	}
 	for _, n := range q.Graph.Nodes {
 		if o, is := n.Op.(crossEntropy); is { // the only node of its graph
 			if err := o.classes(q.Inputs[0], q.Inputs[1]); err != nil {

@@ -55,6 +55,24 @@ func chain(g *graph.Graph, op string, attributes []byte, in []int) (int, bool, e
 			return 0, true, err
 		}
 		return g.Add(rotary{a.Interleaved != 0}, "output", in...), true, nil
+	case "argsort":
+		o := argsort{graph.Sort{Axis: -1}}
+		if err := read(&o.Sort); err != nil {
+			return 0, true, err
+		}
+		return g.Add(o, "output", in...), true, nil
+	case "sort", "topk": // their numbers
+		o, err := graph.Bind(op, attributes)
+		if err != nil {
+			return 0, true, err
+		}
+		return g.AddNode(o, "output", 2, in...)[0], true, nil
+	case "cumprod":
+		o := cumprod{}
+		if err := read(&o); err != nil {
+			return 0, true, err
+		}
+		return g.Add(o, "output", in...), true, nil
 	case "cross_entropy":
 		a := struct {
 			Reduction string  `json:"reduction"`
@@ -77,8 +95,10 @@ func chain(g *graph.Graph, op string, attributes []byte, in []int) (int, bool, e
 
 // Chains are the names of kernels that are several operations of the graph: swiglu is
 // silu(gate)*up, geglu gelu(gate)*up, rotary_embedding as ONNX's, cross_entropy ATen's, with
-// reduction none if nothing else is said.
-func Chains() []string { return []string{"cross_entropy", "geglu", "rotary_embedding", "swiglu"} }
+// reduction none if nothing else is said; and argsort and cumprod, ATen's, which a graph has not.
+func Chains() []string {
+	return []string{"argsort", "cross_entropy", "cumprod", "geglu", "rotary_embedding", "swiglu"}
+}
 
 // Kernel returns the graph of one operation, by ATen's name and attributes (a JSON object), or of one
 // of [Chains], for the tensors of those names, and the order in which it takes them. What is called

@@ -18,7 +18,7 @@ type bounder func(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error)
 // others are the operations of whole networks whose bounds are of a kind of their own.
 var others = map[string]bounder{
 	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform, "complex_mul": complexProduct,
-	"scatter_nd": scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme, "min": extreme, "topk": ordered,
+	"scatter_nd": scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme, "min": extreme, "topk": ordered, "sort": ordered,
 }
 
 // otherSteps adds the steps of operations that consist of several, or nothing.
@@ -163,7 +163,14 @@ func withPlaces(y ball, out []*tensor.Tensor) []ball {
 func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 	y := ball{v: out[0], exact: true}
 	if in[0].r != nil {
-		r, err := one(graph.Reduction{Of: "amax", Axes: graph.Ints{op.(graph.TopK).Axis}, Keep: true}, in[0].r)
+		axis := 0
+		switch op := op.(type) {
+		case graph.TopK:
+			axis = op.Axis
+		case graph.Sort:
+			axis = op.Axis
+		}
+		r, err := one(graph.Reduction{Of: "amax", Axes: graph.Ints{axis}, Keep: true}, in[0].r)
 		if err == nil {
 			y.r, err = spreadTo(r, out[0].Shape)
 		}
@@ -318,7 +325,7 @@ func linesOf(o graph.FFT, in, out []int) lines {
 func Knows(op graph.Op) bool {
 	switch op := op.(type) {
 	case graph.Softmax, graph.LayerNorm, graph.RMSNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm, graph.Attention,
-		graph.Var, graph.GLU, graph.Binary, graph.InverseStd, graph.Running, graph.LpNormalize, crossEntropy, rotary:
+		graph.Var, graph.GLU, graph.Binary, graph.InverseStd, graph.Running, graph.LpNormalize, crossEntropy, rotary, cumprod, argsort:
 		return true
 	case graph.VectorNorm:
 		return op.Order == 2

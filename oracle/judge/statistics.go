@@ -251,7 +251,7 @@ func (t *trial) slack(f fp16.Format, by region) float64 {
 		return slices.ContainsFunc(t.b.Nodes, func(n graph.Node) bool { return is(n.Op.Name()) })
 	}
 	switch {
-	case has(func(name string) bool { return name == "cumsum" }):
+	case has(func(name string) bool { return name == "cumsum" || name == "cumprod" }):
 		return runningSlack
 	case has(func(name string) bool { return products[name] }):
 		return 8

@@ -1,0 +1,194 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// ask judges one kernel of one input.
+func ask(t *testing.T, op, attributes string, x, y *tensor.Tensor) *Report {
+	t.Helper()
+	g, _, err := Kernel(op, []byte(attributes), []string{"input"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+	if err != nil {
+		t.Fatalf("%s %s of %v: %v", op, attributes, x.Shape, err)
+	}
+	return r
+}
+
+// TestPlacesInOrder: an argsort has any order of equal numbers, or the first first where it is stable; numbers in
+// another order, along another axis, places twice and places that are none fail.
+func TestPlacesInOrder(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(61, 62))
+	for trial := range 60 {
+		f := []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16}[trial%3]
+		rows, n := 2+r.IntN(6), 2+r.IntN(40)
+		x, y := tensor.New(f, rows, n), tensor.New(fp16.Int64, rows, n)
+		for i := range x.Data {
+			x.Data[i] = f.Round(math.Round(8*r.NormFloat64()) / 4)
+		}
+		x.Data[0], x.Data[1] = 0, 1 // not all are alike
+		if trial%5 == 0 {
+			x.Data[n] = math.NaN() // the greatest
+		}
+		descending, stable := trial%2 == 0, trial%4 < 2
+		less := func(row []float64) func(a, b int) int {
+			return func(a, b int) int {
+				u, v := row[a], row[b]
+				c := 0
+				switch {
+				case u != u && v != v:
+				case u != u || u > v:
+					c = 1
+				case v != v || u < v:
+					c = -1
+				}
+				if descending {
+					c = -c
+				}
+				return c
+			}
+		}
+		for k := range rows {
+			places := r.Perm(n)
+			if stable {
+				slices.Sort(places)
+			}
+			slices.SortStableFunc(places, less(x.Data[k*n:(k+1)*n]))
+			for j, p := range places {
+				y.Data[k*n+j] = float64(p)
+			}
+		}
+		attributes := fmt.Sprintf(`{"dim":-1,"descending":%t,"stable":%t}`, descending, stable)
+		if r := ask(t, "argsort", attributes, x, y); r.Verdict != Pass {
+			t.Errorf("trial %d: %s: %s %s", trial, attributes, r.Verdict, r.Reason)
+		}
+		row := y.Data[:n]
+		was := slices.Clone(row)
+		for fault, change := range map[string]func(){
+			"another order": func() { slices.Reverse(row) },
+			"from 1 on": func() {
+				for i := range row {
+					row[i]++
+				}
+			},
+			"a place twice":   func() { row[0] = row[n-1] },
+			"a place below 0": func() { row[0] = -1 },
+			"zeros":           func() { clear(row) },
+			"its inverse":     func() { inverse(row) },
+			"two, not in order": func() {
+				i := slices.Index(row, 0)
+				j := slices.Index(row, 1)
+				row[i], row[j] = 1, 0
+			},
+		} {
+			change()
+			still := fault == "its inverse" && slices.Equal(row, was)
+			if r := ask(t, "argsort", attributes, x, y); r.Verdict != Fail && !still {
+				t.Errorf("trial %d: %s: %s", trial, fault, r.Verdict)
+			}
+			copy(row, was)
+		}
+	}
+	x, y := tensor.Of(fp16.Float32, []float64{1, 1, 2}, 3), tensor.Of(fp16.Int64, []float64{1, 0, 2}, 3)
+	if a, b := ask(t, "argsort", `{"stable":true}`, x, y), ask(t, "argsort", `{}`, x, y); a.Verdict != Fail || b.Verdict != Pass {
+		t.Errorf("equal numbers, the second first: %s where it is stable, and %s", a.Verdict, b.Verdict)
+	}
+}
+
+// inverse makes places the places of them, which is what an argsort is not.
+func inverse(row []float64) {
+	was := slices.Clone(row)
+	for i, p := range was {
+		row[int(p)] = float64(i)
+	}
+}
+
+// TestRunningProducts: a scan multiplies in any order; another direction, one factor less, another axis, products off
+// by 2^-6, magnitudes and sums fail.
+func TestRunningProducts(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(63, 64))
+	for trial := range 40 {
+		f := []fp16.Format{fp16.Float32, fp16.Float32, fp16.Float16, fp16.BFloat16}[trial%4]
+		rows, n := 2+r.IntN(6), 4+r.IntN(60)
+		x := tensor.New(f, rows, n)
+		for i := range x.Data {
+			x.Data[i] = f.Round(math.Exp(.3*r.NormFloat64()) * float64(1-2*r.IntN(2)))
+		}
+		y := tensor.New(f, rows, n)
+		fill := func(product func(row []float64, j int) float32) {
+			for i := range y.Data {
+				y.Data[i] = f.Round(float64(product(x.Data[i/n*n:(i/n+1)*n], i%n)))
+			}
+		}
+		one := func(row []float64, j int) float32 { // one after the other
+			p := float32(1)
+			for _, v := range row[:j+1] {
+				p *= float32(v)
+			}
+			return p
+		}
+		var halves func(row []float64) float32
+		halves = func(row []float64) float32 {
+			if len(row) == 1 {
+				return float32(row[0])
+			}
+			return halves(row[:len(row)/2]) * halves(row[len(row)/2:])
+		}
+		for name, right := range map[string]func(row []float64, j int) float32{"one after the other": one, "halves": func(row []float64, j int) float32 { return halves(row[:j+1]) }} {
+			fill(right)
+			if r := ask(t, "cumprod", `{"dim":1}`, x, y); r.Verdict != Pass {
+				t.Errorf("trial %d: %s in %v: %s %s %s", trial, name, f, r.Verdict, r.Reason, r.Region)
+			}
+		}
+		for name, wrong := range map[string]func(row []float64, j int) float32{
+			"from the end": func(row []float64, j int) float32 { return halves(row[j:]) },
+			"exclusive": func(row []float64, j int) float32 {
+				if j == 0 {
+					return 1
+				}
+				return one(row, j-1)
+			},
+			"sums": func(row []float64, j int) float32 {
+				s := float32(0)
+				for _, v := range row[:j+1] {
+					s += float32(v)
+				}
+				return s
+			},
+			"magnitudes":      func(row []float64, j int) float32 { return float32(math.Abs(float64(one(row, j)))) },
+			"one step behind": func(row []float64, j int) float32 { return one(row, max(0, j-1)) },
+			"off by 2^-6":     func(row []float64, j int) float32 { return one(row, j) * (1 + 0x1p-6) },
+		} {
+			fill(wrong)
+			if r := ask(t, "cumprod", `{"dim":1}`, x, y); r.Verdict != Fail {
+				t.Errorf("trial %d: %s in %v: %s", trial, name, f, r.Verdict)
+			}
+		}
+	}
+}
+
+// TestNumbersInOrder: sort and topk make no errors.
+func TestNumbersInOrder(t *testing.T) {
+	t.Parallel()
+	x := tensor.Of(fp16.Float16, []float64{3, 1, 2, 6, 5, 4}, 2, 3)
+	for op, attributes := range map[string]string{"sort": `{"dim":1}`, "topk": `{"k":3,"dim":1,"largest":false}`} {
+		if r := ask(t, op, attributes, x, tensor.Of(fp16.Float16, []float64{1, 2, 3, 4, 5, 6}, 2, 3)); r.Verdict != Pass {
+			t.Errorf("%s: %s %s", op, r.Verdict, r.Reason)
+		}
+		if r := ask(t, op, attributes, x, tensor.Of(fp16.Float16, []float64{1, 2, 3, 4, 6, 5}, 2, 3)); r.Verdict != Fail {
+			t.Errorf("%s of another order: %s", op, r.Verdict)
+		}
+	}
+}
