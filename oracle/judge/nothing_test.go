@@ -33,7 +33,7 @@ func TestNothing(t *testing.T) {
 					f, claim = fp16.Float32, &Contract{Form: Form{Operands: "tf32"}}
 				}
 				r := rand.New(rand.NewPCG(seed, 3))
-				q := Question{Graph: c.Graph, Claimed: claim, Narrow: f, Shallow: true}
+				q := Question{Graph: c.Graph, Claimed: claim, Narrow: f, Shallow: true, Brief: *nothings == 0}
 				for _, of := range c.Types {
 					x := tensor.New(f, of.Shape...)
 					for i := range x.Data {

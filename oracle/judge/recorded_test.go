@@ -2,8 +2,10 @@ package judge
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -97,6 +99,39 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestBrief: a brief answer has the verdict of the long one, and is the same of what passes.
+func TestBrief(t *testing.T) {
+	failed := 0
+	all := readRecorded(t)
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		q := all[name].question
+		if i%2 > 0 {
+			q.Output = q.Output.Clone()
+			for k, v := range q.Output.Data {
+				q.Output.Data[k] = q.Output.Format.Round(v * 1.01)
+			}
+		}
+		want, err := Check(q)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		q.Brief = true
+		got, err := Check(q)
+		if err != nil || got.Verdict != want.Verdict || want.Verdict != Fail && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v: want %+v", name, got, err, want)
+		}
+		if got.Verdict == Fail {
+			failed++
+		}
+		if got.Fault != "" {
+			t.Errorf("%s: %q: want no cause", name, got.Fault)
+		}
+	}
+	if failed == 0 || failed == len(all) {
+		t.Errorf("%d of %d fail: want some", failed, len(all))
+	}
+}
+
 // TestDegenerate: zeros, a constant and the input itself never pass, of any recorded kernel.
 func TestDegenerate(t *testing.T) {
 	for name, c := range readRecorded(t) {
@@ -110,7 +145,7 @@ func TestDegenerate(t *testing.T) {
 			for i := range q.Output.Data {
 				q.Output.Data[i] = q.Output.Format.Round(of(i))
 			}
-			q.Claimed = &Contract{Round: c.Points}
+			q.Brief, q.Claimed = true, &Contract{Round: c.Points}
 			if slices.Contains(c.Points, "probabilities_unnormalized") {
 				q.Claimed.Online = true
 			}
