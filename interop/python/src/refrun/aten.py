@@ -428,7 +428,7 @@ def cat(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit(op, of, {"dim": a["dim"]})
 
 
-@rule("split.Tensor", "split_with_sizes.default", "split.sizes", "chunk.default", "unbind.int", "tensor_split.sections")
+@rule("split.Tensor", "unsafe_split.Tensor", "split_with_sizes.default", "split.sizes", "chunk.default", "unbind.int", "tensor_split.sections")
 def split(c: Any, a: Dict[str, Any]) -> Any:
     n = len(c.result())
     if "unbind" in c.target:
@@ -640,8 +640,6 @@ def way_out(target: str) -> Optional[str]:
         "bernoulli": "random numbers: want them as an input",
         "normal": "random numbers: want them as an input",
         "dropout": "active dropout: want module.eval()",
-        "lstm": "a recurrent network: want its cells written out, or the layer outside of the module",
-        "gru": "a recurrent network: want its cells written out, or the layer outside of the module",
         "nonzero": "a size that depends on numbers: want a mask and where",
         "masked_select": "a size that depends on numbers: want a mask and where",
         "unique": "a size that depends on numbers: want what it returns as an input",

@@ -126,8 +126,15 @@ _COMPOSED = ("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "bi
              "threshold", "margin_ranking_loss", "hinge_embedding_loss", "pairwise_distance")
 
 
+# Recurrent ones: cells, and layers, which are as many cells as the sequence is long.
+_CELLS = ("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell")
+_LAYERS = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")
+
+
 def _decompositions() -> Dict[Any, Any]:
-    return {f: way for f, way in torch._decomp.decomposition_table.items() if any(str(f) == f"aten.{name}.default" for name in _COMPOSED)}
+    known = {f"aten.{name}.default" for name in (*_COMPOSED, *_CELLS)} | {f"aten.{name}" for name in _LAYERS}
+    ways = {**torch.export.default_decompositions(), **torch._decomp.decomposition_table}
+    return {f: way for f, way in ways.items() if str(f) in known}
 
 
 class _Converter:
