@@ -348,3 +348,26 @@ func TestStepGraphRefused(t *testing.T) {
 		t.Error("the graph is no JSON")
 	}
 }
+
+// TestFloat64Chains: a claim of float64 is no pass of steps that are judged as chains, whose kernels have float32 sums.
+func TestFloat64Chains(t *testing.T) {
+	t.Parallel()
+	wide, _ := operator.ParseMode("float64", "")
+	float32s, _ := operator.ParseMode("float32", "")
+	dir := t.TempDir()
+	stepCaseAt(t, dir, stepGraph)
+	ofGraph, err := CheckCase(t.Context(), stepDevice(t, dir, float32s, nil), CheckOptions{Mode: wide})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, c := anyGraph(t, anyGraphs["pooled"].lines...), rollout.Config{Policy: rollout.Convex, Alpha: .5, EngineBatch: 2}
+	ofOperator, err := Check(t.Context(), op, device(t, op, op, c, c, float32s, 3, 9), Claim{Mode: wide, Rollout: c, Noise: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*report.Report{ofGraph, ofOperator} {
+		if r.Verdict != report.NoPower || len(r.Unjudged) == 0 {
+			t.Errorf("%s: %s: %s: want %s, and why", r.Subject, r.Verdict, r.Reason, report.NoPower)
+		}
+	}
+}

@@ -308,11 +308,15 @@ func (c *Case) stepped(op, rollout []byte) (err error) {
 // it was opened.
 func (c *Case) FitsStep() error { return c.Step.fits(path.Join(c.Dir, inputsFile), c.Rollout, true) }
 
+func (c *Case) noOperator() error {
+	return fmt.Errorf("%s: step: a graph in place of an operator: want run, check or compare, which take it", c.File)
+}
+
 // NewOperator builds the case's operator, from its weights or, where it has
 // none, from its weights seed.
 func (c *Case) NewOperator() (*operator.Operator, error) {
 	if c.Step != nil {
-		return nil, fmt.Errorf("%s: step: a graph in place of an operator: want run, check or compare, which take it", c.File)
+		return nil, c.noOperator()
 	}
 	var op *operator.Operator
 	var err error

@@ -95,6 +95,9 @@ func (c *Case) OpenTrajectory() (*States, error) {
 // ReadStart returns the recorded initial condition, [C,H,W] for all realizations
 // or [M,C,H,W] for each, before post-processing.
 func (c *Case) ReadStart() ([]float64, Shape, error) {
+	if c.Step != nil {
+		return nil, Shape{}, c.noOperator()
+	}
 	if c.Trajectory == nil {
 		return nil, Shape{}, fmt.Errorf("%s: missing: want the recorded initial condition", path.Join(c.Dir, "trajectory.safetensors"))
 	}

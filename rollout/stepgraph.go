@@ -338,7 +338,6 @@ func (c *Case) Before(i, m, steps int) ([]float64, error) {
 	if c.Trajectory == nil {
 		return nil, fmt.Errorf("%s: missing: want it with %s", path.Join(c.Dir, "trajectory.safetensors"), name)
 	}
-	x := make([]float64, tensor.Size(s.Shape))
 	t, err := c.Trajectory.Tensor(name)
 	if err != nil {
 		return nil, err
@@ -350,6 +349,7 @@ func (c *Case) Before(i, m, steps int) ([]float64, error) {
 	case !slices.Equal(t.Shape, each):
 		return nil, fmt.Errorf("%s: %s: shape %v: want %v, or %v for each realization", c.Trajectory.Path, name, t.Shape, s.Shape, each)
 	}
+	x := make([]float64, tensor.Size(s.Shape)) // as many as the file has
 	return x, t.Read(m*len(x), x)
 }
 

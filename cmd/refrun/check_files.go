@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,12 @@ func (w *checkFlags) override(cs *rollout.Case) error {
 		if *f.to, err = openFile(f.path); err != nil {
 			return err
 		}
+	}
+	if cs.Step != nil {
+		if given := cmp.Or(w.weights, w.layers, w.tape); given != "" {
+			return fmt.Errorf("%s: a step graph has its weights and draws in its case, and no layers: want no --weights, --layers or --tape", given)
+		}
+		return nil
 	}
 	switch {
 	case cs.Trajectory == nil && w.dir == "":

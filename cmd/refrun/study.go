@@ -235,6 +235,10 @@ func studySeeds(cs *rollout.Case, w *wholeFlags, n int, list string) ([]uint64, 
 // studyStart applies the flags to the case and returns its initial condition. A
 // study may take fewer realizations than the case has initial conditions for.
 func studyStart(cs *rollout.Case, w *wholeFlags) (func(m int) []float64, rollout.Shape, error) {
+	if cs.Step != nil {
+		_, err := cs.NewOperator() // says why not
+		return nil, rollout.Shape{}, err
+	}
 	want := w.realizations
 	if want >= 0 && want <= cs.Rollout.Realizations {
 		w.realizations = 0

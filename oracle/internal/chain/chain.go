@@ -84,6 +84,9 @@ func (c *checker) of(what string) string {
 
 // judgeable says why steps cannot be judged, if they cannot.
 func (c *checker) judgeable() error {
+	if c.Mode.Precision == fp16.Float64 {
+		return fmt.Errorf("a claim of float64: what right devices of it return is known of operators of layers only")
+	}
 	if c.step.block != nil && c.Stream == nil {
 		return fmt.Errorf("the draws of the noise are unknown")
 	}
