@@ -193,7 +193,84 @@ class ConvLSTM(nn.Module):
         return torch.cat([self.out(h), h, c], 1)
 
 
-NETWORKS = {"unet": UNet, "dilated": Dilated, "fno": FNO, "convnext": ConvNeXt, "patches": Patches, "gate": Gate, "grouped": Grouped, "convlstm": ConvLSTM}
+class Axial(nn.Module):
+    """Attention along the rows and then along the columns of an image of patches, as AViT has."""
+
+    class Line(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.norm, self.qkv, self.proj, self.heads = nn.InstanceNorm2d(width, affine=True), nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+
+        def forward(self, x, rows):
+            t = self.norm(x).permute((0, 2, 3, 1) if rows else (0, 3, 2, 1))
+            n, a, b, d = t.shape
+            q, k, v = self.qkv(t).reshape(n, a, b, 3, self.heads, d // self.heads).permute(3, 0, 1, 4, 2, 5).unbind(0)
+            y = self.proj(F.scaled_dot_product_attention(q, k, v).transpose(2, 3).reshape(n, a, b, d))
+            return y.permute((0, 3, 1, 2) if rows else (0, 3, 2, 1))
+
+    def __init__(self, width=16, skip=True):
+        super().__init__()
+        self.embed, self.head = nn.Conv2d(3, width, 2, stride=2), nn.ConvTranspose2d(width, 3, 2, stride=2)
+        self.rows, self.columns = self.Line(width, 1), self.Line(width, 2)
+        self.up, self.down = nn.Conv2d(width, 2 * width, 1), nn.Conv2d(2 * width, width, 1)
+        self.act, self.skip, self.smooth = nn.GELU(), skip, nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        h = self.embed(x)
+        y = self.rows(h, True)
+        h = h + y if self.skip else y
+        h = h + self.columns(h, False)
+        return self.smooth(self.head(h + self.down(self.act(self.up(h)))))
+
+
+class Denoiser(nn.Module):
+    """A U-Net of diffusion: the features of one time scale and shift what norms return, and pixels attend to each other."""
+
+    def __init__(self, width=16, time=.3, skip=True):
+        super().__init__()
+        self.first, self.n1, self.n2 = nn.Conv2d(3, width, 3, padding=1), nn.GroupNorm(4, width), nn.GroupNorm(4, 2 * width)
+        self.down, self.mix = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1), nn.Conv2d(2 * width, 2 * width, 3, padding=1)
+        self.qkv, self.proj, self.back = nn.Linear(2 * width, 6 * width), nn.Linear(2 * width, 2 * width), nn.Conv2d(2 * width, width, 1)
+        self.embed, self.film, self.out = nn.Linear(8, 16), nn.Linear(16, 2 * width), nn.Conv2d(2 * width, 3, 3, padding=1)
+        self.act, self.skip = nn.SiLU(), skip
+        angles = time * 10. ** torch.arange(4)
+        self.register_buffer("time", torch.cat([angles.sin(), angles.cos()])[None])
+
+    def forward(self, x):
+        scale, shift = self.film(self.act(self.embed(self.time)))[:, :, None, None].chunk(2, 1)
+        h = self.act(self.n1(self.first(x)) * (1 + scale) + shift)
+        y = self.down(h)
+        n, d, a, b = y.shape
+        q, k, v = self.qkv(self.n2(y).flatten(2).transpose(1, 2)).reshape(n, a * b, 3, 2, d // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        t = self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, a * b, d)).transpose(1, 2).reshape(n, d, a, b)
+        y = self.mix(y + t if self.skip else t)
+        return self.out(torch.cat([h, F.interpolate(self.back(y), scale_factor=2, mode="nearest")], 1))
+
+
+class Gated(nn.Module):
+    """A residual network of gated convolutions and batch norms with statistics."""
+
+    def __init__(self, width=16, skip=True):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, 3, 3, padding=1)
+        self.both = nn.ModuleList(nn.Conv2d(width, 2 * width, 3, padding=1) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for _ in range(2))
+        self.act, self.skip = nn.SiLU(), skip
+        for n in self.norms:
+            nn.init.normal_(n.running_mean, 0, .2)
+            nn.init.uniform_(n.running_var, .5, 1.5)
+
+    def forward(self, x):
+        h = self.first(x)
+        for k, (both, norm) in enumerate(zip(self.both, self.norms)):
+            a, g = both(self.act(norm(h))).chunk(2, 1)
+            y = a * torch.sigmoid(g)
+            h = h + y if self.skip or k else y
+        return self.last(h)
+
+
+NETWORKS = {"unet": UNet, "dilated": Dilated, "fno": FNO, "convnext": ConvNeXt, "patches": Patches, "gate": Gate, "grouped": Grouped, "convlstm": ConvLSTM,
+            "axial": Axial, "denoiser": Denoiser, "gated": Gated}
 CHANNELS = {"convlstm": 19}
 NORMS = (nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm2d, nn.BatchNorm2d)
 
