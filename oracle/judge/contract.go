@@ -78,8 +78,5 @@ func (c Contract) String() string {
 	return s
 }
 
-// plain reports whether a contract says nothing.
-func (c Contract) plain() bool { return c.Form == Form{written: c.written} && len(c.Round) == 0 }
-
 // equal reports whether two contracts are the same.
 func (c Contract) equal(o Contract) bool { return c.Form == o.Form && slices.Equal(c.Round, o.Round) }
