@@ -22,7 +22,7 @@ func TestTable(t *testing.T) {
 		made[strings.SplitN(h.ID, ":", 2)[0]] = true
 	}
 	gates := ""
-	for _, room := range []string{"match", "structure", "steps", "noisestat", "replay", "table", "tape"} {
+	for _, room := range []string{"match", "structure", "steps", "noisestat", "replay", "table", "tape", "chain"} {
 		files, err := filepath.Glob("../" + room + "/*.go")
 		if err != nil {
 			t.Fatal(err)
