@@ -140,8 +140,8 @@ class Describe(unittest.TestCase):
                 y = self.of(x[0], x[1:]) if len(x) > 2 else self.of(*x)
                 return (y,) if isinstance(y, torch.Tensor) else y[:1]
 
-        x, h = torch.randn(5, 4), torch.randn(5, 6)
-        for cell, of in ((nn.GRUCell(4, 6), (x, h)), (nn.RNNCell(4, 6), (x, h)), (nn.LSTMCell(4, 6), (x, h, h))):
+        x, h, c = torch.randn(5, 4), torch.randn(5, 6), torch.randn(5, 6)
+        for cell, of in ((nn.GRUCell(4, 6), (x, h)), (nn.RNNCell(4, 6), (x, h)), (nn.LSTMCell(4, 6), (x, h, c))):
             self.nearer(First(cell).eval(), of)
         for layer in (nn.GRU(4, 6, batch_first=True), nn.LSTM(4, 6, num_layers=2, bidirectional=True), nn.RNN(4, 6, nonlinearity="relu")):
             self.nearer(First(layer).eval(), (torch.randn(3, 5, 4),))
