@@ -24,7 +24,7 @@ example: refrun dataset sample set -o set.svg --units 3,17`,
 const maxPictures = 64
 
 func datasetSample(c *command) error {
-	out := c.flags.String("o", "", "`file` to write, .svg or .png")
+	out := c.flags.String("o", "", "`file` to write, .svg")
 	force := c.flags.Bool("force", false, "overwrite it")
 	list := c.flags.String("units", "", "`units` to show, such as 3,17 (default some of those that are made)")
 	rows := c.flags.Int("rows", 8, "`number` of units to show")
@@ -83,12 +83,11 @@ func datasetSample(c *command) error {
 
 // sheetFile reports why a picture cannot be written to a file.
 func sheetFile(out string, force bool) error {
-	low := strings.ToLower(out)
-	switch {
-	case out == "":
-		return errors.New("-o: missing: want a .svg or .png file to write")
-	case !strings.HasSuffix(low, ".svg") && !strings.HasSuffix(low, ".png"):
-		return fmt.Errorf("%s: want a name that ends with .svg or .png", out)
+	if out == "" {
+		return errors.New("-o: missing: want a .svg file to write")
+	}
+	if err := svgName(out); err != nil {
+		return err
 	}
 	if _, err := disk.Lstat(out); err == nil && !force {
 		return fmt.Errorf("%s: is there already: want --force to overwrite it", out)
@@ -168,7 +167,7 @@ example: refrun dataset gallery -o initial.svg`,
 }
 
 func datasetGallery(c *command) error {
-	out := c.flags.String("o", "", "`file` to write, .svg or .png")
+	out := c.flags.String("o", "", "`file` to write, .svg")
 	force := c.flags.Bool("force", false, "overwrite it")
 	side := c.flags.Int("side", 96, "`pixels` on each side")
 	seeds := c.flags.Int("seeds", 3, "`number` of seeds to show of each, from --seed on")

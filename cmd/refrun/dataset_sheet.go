@@ -39,7 +39,7 @@ const (
 	sheetMargin = 10.0
 )
 
-// draw writes the sheet as what the file's name ends with.
+// draw writes the sheet, as SVG.
 func (s *sheet) draw(path string) error {
 	across := max(s.across, 1)
 	down := (len(s.rows) + across - 1) / across
@@ -60,7 +60,7 @@ func (s *sheet) draw(path string) error {
 	for _, h := range heights {
 		height += h
 	}
-	f := &figure{w: 2*sheetMargin + column*float64(across), h: height, dpi: 144}
+	f := &figure{w: 2*sheetMargin + column*float64(across), h: height}
 	s.paint(f, column, down, heights)
 	if err := f.save(path); err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Cause(err))

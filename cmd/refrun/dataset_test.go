@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"github.com/refrun/refrun/internal/disk"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/refrun/refrun/dataset/initial"
+	"github.com/refrun/refrun/internal/disk"
 )
 
 var datasetKills = flag.Int("dataset-kills", 1, "how many SIGKILLs, and half as many SIGTERMs, TestDatasetKills sends; more than 10 to a dataset of 200 operators")
@@ -131,11 +133,14 @@ func TestDataset(t *testing.T) {
 			t.Errorf("%v", v)
 		}
 	}
-	for _, args := range [][]string{{"sample", "set", "-o", "set.png"}, {"sample", "set", "-o", "set.svg", "--units", "3", "--times", "2"}, {"gallery", "-o", "all.png", "--side", "8", "--seeds", "1"}} {
+	for _, args := range [][]string{{"sample", "set", "-o", "sheet.SVG"}, {"sample", "set", "-o", "set.svg", "--units", "3", "--times", "2"}, {"gallery", "-o", "all.svg", "--side", "8", "--seeds", "1"}} {
 		ok(t, append([]string{"dataset"}, args...)...)
 	}
 	if text, err := os.ReadFile("set.svg"); err != nil || !strings.Contains(string(text), "unit 3") || !strings.Contains(string(text), "t = 3") || strings.Count(string(text), "<image") != 2 {
 		t.Errorf("%v: no picture of unit 3 at the first and the last time", err)
+	}
+	if text, err := os.ReadFile("all.svg"); err != nil || strings.Count(string(text), "<image") != len(initial.Names()) {
+		t.Errorf("%v: no picture of every initial condition", err)
 	}
 	if v := ok(t, "dataset", "info", "set", "--unit", "4"); v["record"] == nil || v["unit"] != 4. {
 		t.Errorf("%v", v)
@@ -199,12 +204,13 @@ func TestDatasetRefused(t *testing.T) {
 		{[]string{"export", "set", "-o", "x", "--format", "zarr", "--split", "8"}, `--split: "8": want three numbers of 0 or more, such as 8,1,1`},
 		{[]string{"export", "set", "-o", "set", "--format", "zarr"}, "set: is there already: want a new folder, or --force to write into it"},
 		{[]string{"export", "set", "-o", "x", "--format", "zarr"}, "set: 6 of 6 units missing, the first is 0: want all of them"},
-		{[]string{"sample", "set"}, "-o: missing: want a .svg or .png file to write"},
-		{[]string{"sample", "set", "-o", "x.gif"}, "x.gif: want a name that ends with .svg or .png"},
+		{[]string{"sample", "set"}, "-o: missing: want a .svg file to write"},
+		{[]string{"sample", "set", "-o", "x.gif"}, "x.gif: want a name that ends in .svg"},
+		{[]string{"gallery", "-o", "x.png"}, "x.png: want a name that ends in .svg"},
 		{[]string{"sample", "set", "-o", "x.svg"}, "set: no unit is made yet: want some"},
 		{[]string{"sample", "set", "-o", "x.svg", "--rows", "0"}, "--rows: 0: want 1 to 64"},
 		{[]string{"sample", "set", "-o", "x.svg", "--times", "65"}, "--times: 65: want 1 to 64"},
-		{[]string{"gallery"}, "-o: missing: want a .svg or .png file to write"},
+		{[]string{"gallery"}, "-o: missing: want a .svg file to write"},
 		{[]string{"gallery", "-o", "x.svg", "--side", "4"}, "--side: 4: want 8 to 1024"},
 		{[]string{"gallery", "-o", "x.svg", "--type", "perlin"}, `--type: type: "perlin": want one of ...`},
 		{[]string{"verify", "set", "--recompute", "-1"}, "--recompute: -1: want 0 or more"},

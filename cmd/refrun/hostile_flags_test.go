@@ -93,7 +93,7 @@ func hostileFlags(t *testing.T) (all []hostile) {
 			}
 		}
 	}
-	for _, f := range []string{"precision", "autocast", "noise", "x0", "store", "claim", "report", "png"} {
+	for _, f := range []string{"precision", "autocast", "noise", "x0", "store", "claim", "report", "svg"} {
 		for _, o := range odd {
 			for _, v := range []string{"run", "check", "study"} {
 				add(v, "--config", "good.yaml", "--"+f, o)

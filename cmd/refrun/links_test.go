@@ -52,7 +52,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		"dataset plan spec.json -o set --rate 10", "dataset run made --units 1 --force", "dataset run measured", "dataset merge made -o all.safetensors --force", "dataset merge made -o all.h5 --force",
 		"dataset export made -o out --format well --force", "dataset export made -o out --format zarr --force", "dataset export made -o out --format safetensors --force",
 		"dataset sample made -o sheet.svg --force", "check --case case --report report.html --junit report.xml", "kernel --op relu relu.safetensors --report kernel.html",
-		"probe --case case -o probes", "study --config op.json --x0 white:7 --steps 8 --png study.svg",
+		"probe --case case -o probes", "study --config op.json --x0 white:7 --steps 8 --svg study.svg",
 	}
 	for _, ext := range []string{".safetensors", ".npy", ".npz", ".h5"} {
 		calls = append(calls, "run --config op.json --x0 white:7 --force --record tape.safetensors -o out"+ext, "run --config op.json --x0 white:7 --resume -o out"+ext)

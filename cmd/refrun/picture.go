@@ -16,11 +16,10 @@ import (
 	"github.com/refrun/refrun/internal/fault"
 )
 
-// figure is a drawing: lines, rings, text and images, from back to front. It is written as SVG or, by
-// the same shapes, as PNG. Lengths are points, 1/72 inch, from the upper left corner.
+// figure is a drawing: lines, rings, text and images, from back to front, written as SVG. Lengths are
+// points, 1/72 inch, from the upper left corner.
 type figure struct {
 	w, h   float64
-	dpi    float64 // of a PNG
 	shapes []shape
 }
 
@@ -70,19 +69,21 @@ func (p *figure) picture(from, to spot, m image.Image) {
 	p.shapes = append(p.shapes, shape{points: []spot{from, to}, image: m})
 }
 
-// save writes the figure to a file: as SVG if its name ends so, else as PNG.
-func (p *figure) save(path string) error {
-	write := p.png
-	if strings.EqualFold(filepath.Ext(path), ".svg") {
-		write = p.svg
+// svgName refuses the name of a file that no program would take for an SVG.
+func svgName(path string) error {
+	if !strings.EqualFold(filepath.Ext(path), ".svg") {
+		return fmt.Errorf("%s: want a name that ends in .svg", path)
 	}
-	return disk.Replace(path, 0o666, func(w io.Writer) error { return write(w) })
+	return nil
 }
+
+// save writes the figure to a file.
+func (p *figure) save(path string) error { return disk.Replace(path, 0o666, p.svg) }
 
 // svg writes the figure as SVG.
 func (p *figure) svg(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%gpt" height="%gpt" viewBox="0 0 %[1]g %[2]g" font-family="Go, Helvetica, Arial, sans-serif">`+"\n", p.w, p.h)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%gpt" height="%gpt" viewBox="0 0 %[1]g %[2]g" font-family="Helvetica, Arial, sans-serif">`+"\n", p.w, p.h)
 	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", p.w, p.h)
 	for _, s := range p.shapes {
 		at, c := s.points[0], fmt.Sprintf("#%02x%02x%02x", s.colour.R, s.colour.G, s.colour.B)

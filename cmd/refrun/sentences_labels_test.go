@@ -180,7 +180,7 @@ var labels = []string{
 	"a whole number, such as 500 or 1e6",
 	"a number, such as 0.5 or 1e-6",
 	"a time, such as 30s, 5m or 1h30m",
-	"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%gpt\" height=\"%gpt\" viewBox=\"0 0 %[1]g %[2]g\" font-family=\"Go, Helvetica, Arial, sans-serif\">",
+	"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%gpt\" height=\"%gpt\" viewBox=\"0 0 %[1]g %[2]g\" font-family=\"Helvetica, Arial, sans-serif\">",
 	"<rect width=\"%g\" height=\"%g\" fill=\"#ffffff\"/>",
 	"<image x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\" preserveAspectRatio=\"none\" image-rendering=\"pixelated\" href=\"data:image/png;base64,%s\"/>",
 	" transform=\"rotate(-90 %.4g %.4g)\"",

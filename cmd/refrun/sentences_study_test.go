@@ -92,7 +92,7 @@ func studyPairs(t *testing.T) []pair {
 		{"the operator with the weights of w.safetensors", tell(oneOperator, given), tell(oneOperator)},
 		{"2 operators (weight seeds 0 1)", is, tell(oneOperator)},
 		{", mean over the 2 operators", is, tell(oneOperator)},
-		{"picture written to a.png", tell(func(r *studyReport) { r.PictureFile = "a.png" }), is},
+		{"picture written to a.svg", tell(func(r *studyReport) { r.PictureFile = "a.svg" }), is},
 		{"What the published rows measure: how far apart two rollouts are that have lost each other", is, tell(apart)},
 		{"Arithmetic: in one step from the same state, bfloat16 is 8.00 times as far from float32 as float16. At the end of the rollout it is 2.00 times as far.", is, tell(func(r *studyReport) { r.Rows[3].OneStep.MeanAbs = 2 })},
 		{"At the end of the rollout it is 2.00 times as far", is, tell(func(r *studyReport) { r.Rows[3].End.MeanAbs = 3 })},

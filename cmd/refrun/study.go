@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ step from which a path says nothing. docs/STUDY.md reads two of them. With --onn
 or --graph, says of one evaluation of a network how far its outputs in each precision
 lie from those in float64.
 
-example: refrun study --case my_case --operator-seeds 4 --png study.png`,
+example: refrun study --case my_case --operator-seeds 4 --svg study.svg`,
 	run: studyRun,
 }
 
@@ -91,7 +90,7 @@ func studyRun(c *command) error {
 	seeds := f.String("seeds", "", "`list` of weight seeds, such as 0,1,7, instead of --operator-seeds")
 	autocast := f.String("autocast", "cuda", "`rules` of float16 and bfloat16: cuda or cpu, with the release :1.13 or :2.x if it is not the case's")
 	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: counter, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none")
-	picture := f.String("png", "", "write a picture to this `file`: .png or .svg")
+	picture := f.String("svg", "", "write a picture to this `file`, .svg")
 	m := c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
@@ -263,10 +262,10 @@ func pictureFile(path string) error {
 	if path == "" {
 		return nil
 	}
-	if e := strings.ToLower(filepath.Ext(path)); e != ".png" && e != ".svg" {
-		return fmt.Errorf("--png: %s: want a name that ends in .png or .svg", path)
+	if err := svgName(path); err != nil {
+		return fmt.Errorf("--svg: %w", err)
 	}
-	return writable("--png", path)
+	return writable("--svg", path)
 }
 
 // summarise forms the rows over the operators.

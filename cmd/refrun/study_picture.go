@@ -45,8 +45,7 @@ type curves struct {
 
 // draw writes the picture: the logarithm of the distance over the steps, of
 // every twin its path (solid) and its single steps (dashed), medians over the
-// operators, with the horizons marked. The name's ending, .png or .svg, decides
-// what it is.
+// operators, with the horizons marked.
 func (r *studyReport) draw(path string) error {
 	var all []curves
 	low, high := math.Inf(1), math.Inf(-1)
@@ -68,7 +67,7 @@ func (r *studyReport) draw(path string) error {
 	if !(low <= high) { // nothing differs anywhere
 		low, high = -8, 0
 	}
-	p := &figure{w: pictureWidth, h: pictureHeight, dpi: 110}
+	p := &figure{w: pictureWidth, h: pictureHeight}
 	title := fmt.Sprintf("Distance from the float32 rollout: %s, %s, noise %s", plural(len(r.Operators), "operator"), plural(r.Realizations, "realization"), r.Noise)
 	p.label(spot{(plotLeft + plotRight) / 2, 17}, 13, atMiddle, title)
 	a := axes{xHigh: float64(r.Steps), yLow: math.Floor(low), yHigh: math.Floor(high) + 1}
@@ -90,7 +89,7 @@ func (r *studyReport) draw(path string) error {
 	}
 	legend(p, all)
 	if err := p.save(path); err != nil {
-		return fmt.Errorf("--png: %s: %w", path, fault.Cause(err))
+		return fmt.Errorf("--svg: %s: %w", path, fault.Cause(err))
 	}
 	return nil
 }

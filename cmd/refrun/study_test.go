@@ -5,8 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"image"
-	"image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -184,43 +182,20 @@ func TestStudyStory(t *testing.T) {
 	}
 }
 
-// TestStudyPicture: a PNG that decodes and shows the curves in their colours,
-// an SVG that is XML and names them.
+// TestStudyPicture: an SVG that is XML of the size wanted, names the curves and shows each inside
+// the plot, in its colour.
 func TestStudyPicture(t *testing.T) {
 	file, dir := studyFile(t, "", ""), t.TempDir()
-	name := filepath.Join(dir, "a.png")
-	if r := shortStudy(t, "--json", "--config", file, "--png", name); r.code != 0 || r.decode(t)["picture"] != name {
+	name := filepath.Join(dir, "b.SVG")
+	if r := shortStudy(t, "--config", file, "--svg", name); r.code != 0 || !strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
+		t.Fatalf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
+	}
+	name = filepath.Join(dir, "a.svg")
+	if r := shortStudy(t, "--json", "--config", file, "--svg", name); r.code != 0 || r.decode(t)["picture"] != name {
 		t.Fatalf("exit code %d, %s", r.code, r.stderr)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := png.Decode(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := m.Bounds().Size(); s != (image.Point{1045, 572}) || len(b) > 150<<10 {
-		t.Errorf("%v pixels, %d bytes", s, len(b))
-	}
-	for twin, colour := range twinColour {
-		n, x := 0, m.Bounds().Dx()*3/4 // where the plot is, not the legend
-		for p := range x * m.Bounds().Dy() {
-			r, g, b, _ := m.At(p%x, p/x).RGBA()
-			if uint8(r>>8) == colour.R && uint8(g>>8) == colour.G && uint8(b>>8) == colour.B {
-				n++
-			}
-		}
-		if n < 100 {
-			t.Errorf("%s: %d pixels of its colour", twin, n)
-		}
-	}
-
-	name = filepath.Join(dir, "b.SVG")
-	if r := shortStudy(t, "--config", file, "--png", name); r.code != 0 || !strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
-		t.Fatalf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
-	}
-	if b, err = os.ReadFile(name); err != nil {
 		t.Fatal(err)
 	}
 	d := xml.NewDecoder(bytes.NewReader(b))
@@ -230,11 +205,17 @@ func TestStudyPicture(t *testing.T) {
 	if !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
+	if !bytes.HasPrefix(b, []byte(`<svg xmlns="http://www.w3.org/2000/svg" width="684pt" height="374.4pt" viewBox="0 0 684 374.4" `)) || len(b) > 50<<10 {
+		t.Errorf("%d bytes, of them the first are %.120s", len(b), b)
+	}
 	for twin, c := range twinColour {
 		style := fmt.Sprintf(`stroke="#%02x%02x%02x" stroke-width=`, c.R, c.G, c.B)
 		path, single := bytes.Count(b, []byte(style+`"2"`)), bytes.Count(b, []byte(style+`"1.3"`))
 		if want := map[bool]int{false: 1}[twin == study.Moved]; path != 2 || single != want { // the curve and its legend
 			t.Errorf("%s: %d solid lines, %d dashed: want 2 and %d", twin, path, single, want)
+		}
+		if n := pointsInPlot(t, b, style+`"2"`); n != 8 {
+			t.Errorf("%s: %d points of its path are in the plot, want 8", twin, n)
 		}
 	}
 	for _, want := range []string{">step<", ">RMS distance / standard deviation of the state<", ">start moved by 1e-6<", ">bfloat16<", ">solid: the path<", ">1e-8<", "stroke-dasharray"} {
@@ -244,12 +225,29 @@ func TestStudyPicture(t *testing.T) {
 	}
 }
 
+// pointsInPlot counts the points inside the plot of the polylines of that style.
+func pointsInPlot(t *testing.T, svg []byte, style string) (n int) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`<polyline points="([^"]*)" fill="none" `+style).FindAllSubmatch(svg, -1) {
+		for _, at := range strings.Fields(string(m[1])) {
+			var x, y float64
+			if _, err := fmt.Sscanf(at, "%g,%g", &x, &y); err != nil {
+				t.Fatal(err)
+			}
+			if x > plotLeft && x <= plotRight && y >= plotTop && y <= plotBottom {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // TestStudyPictureHorizons: a mark where a path of a chaotic operator ends to
 // say something.
 func TestStudyPictureHorizons(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.svg")
 	file := studyFile(t, "num_layers: 1", "num_layers: 4")
-	r := refrun(t, "study", "--json", "--config", file, "--x0", "white:1", "--seed", "5", "--realizations", "1", "--steps", "60", "--png", name)
+	r := refrun(t, "study", "--json", "--config", file, "--x0", "white:1", "--seed", "5", "--realizations", "1", "--steps", "60", "--svg", name)
 	if r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -293,15 +291,13 @@ func TestStudyFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
 	}
-	for _, name := range []string{"full.png", "full.svg"} {
-		picture := filepath.Join(t.TempDir(), name)
-		if err := os.Symlink("/dev/full", picture); err != nil {
-			t.Fatal(err)
-		}
-		r := refrun(t, "study", "--config", studyFile(t, "", ""), "--x0", "white:1", "--steps", "8", "--png", picture)
-		if r.code != 2 || r.stderr != "refrun study: --png: "+picture+": no space left on device\n" || !strings.Contains(r.stdout, "\nMean absolute difference") || strings.Contains(r.stdout, "picture written") {
-			t.Errorf("exit code %d, stderr %q, stdout\n%s", r.code, r.stderr, r.stdout)
-		}
+	picture := filepath.Join(t.TempDir(), "full.svg")
+	if err := os.Symlink("/dev/full", picture); err != nil {
+		t.Fatal(err)
+	}
+	r := refrun(t, "study", "--config", studyFile(t, "", ""), "--x0", "white:1", "--steps", "8", "--svg", picture)
+	if r.code != 2 || r.stderr != "refrun study: --svg: "+picture+": no space left on device\n" || !strings.Contains(r.stdout, "\nMean absolute difference") || strings.Contains(r.stdout, "picture written") {
+		t.Errorf("exit code %d, stderr %q, stdout\n%s", r.code, r.stderr, r.stdout)
 	}
 }
 
@@ -330,8 +326,9 @@ func TestStudyFlags(t *testing.T) {
 		{[]string{"--config", file, "--noise", "pink"}, `noise: "pink": want ...`},
 		{[]string{"--config", file, "--autocast", "tpu"}, `--autocast: unknown autocast "tpu": want ...`},
 		{[]string{"--config", file, "--autocast", "cpu:1.13"}, `--autocast: autocast cpu:1.13: has no float16: want ...`},
-		{[]string{"--config", file, "--png", "a.jpg"}, "--png: a.jpg: want a name that ends in .png or .svg"},
-		{[]string{"--config", file, "--png", "no-such-folder/a.png"}, "--png: no-such-folder/a.png: no such file or directory: want a file in a folder that exists"},
+		{[]string{"--config", file, "--svg", "a.png"}, "--svg: a.png: want a name that ends in .svg"},
+		{[]string{"--config", file, "--png", "a.png"}, "flag provided but not defined: -png: did you mean --svg?; refrun study --help lists the flags"},
+		{[]string{"--config", file, "--svg", "no-such-folder/a.svg"}, "--svg: no-such-folder/a.svg: no such file or directory: want a file in a folder that exists"},
 		{[]string{"--config", studyFile(t, "num_layers: 1, ", "")}, ".../study.yaml:2: operator.num_layers: missing: want a value"},
 		{[]string{"x"}, "x: no such file or directory: want the folder of a case"},
 	} {

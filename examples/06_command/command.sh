@@ -16,4 +16,4 @@ refrun run --config "$here/operator.yaml" --x0 white:7 --steps 40 -o again.npy -
 refrun compare whole.safetensors again.npy --max-ulp 0
 
 # What half precision does to this operator, step by step.
-refrun study --config "$here/operator.yaml" --x0 white:7 --steps 20 --png study.svg --quiet | head -20
+refrun study --config "$here/operator.yaml" --x0 white:7 --steps 20 --svg study.svg --quiet | head -20
