@@ -108,7 +108,8 @@ func runDocumented(t *testing.T, name, line, work string) {
 		t.Fatal(err)
 	}
 	place := strings.NewReplacer("my_case", work, "--case case ", "--case "+work+" ", "report.html", filepath.Join(t.TempDir(), "r.html"), "results.xml", filepath.Join(t.TempDir(), "r.xml"), "op.yaml", op, "case.yaml", filepath.Join(work, "case.json"),
-		"w.safetensors", filepath.Join(work, "weights.safetensors"), "gpu.safetensors", filepath.Join(work, "trajectory.safetensors"), "--tape noise.safetensors", "--noise none", "out.h5", filepath.Join(t.TempDir(), "out.h5"))
+		"w.safetensors", filepath.Join(work, "weights.safetensors"), "gpu.safetensors", filepath.Join(work, "trajectory.safetensors"), "--tape noise.safetensors", "--noise none", "out.h5", filepath.Join(t.TempDir(), "out.h5"),
+		"-o states.safetensors", "-o "+filepath.Join(t.TempDir(), "states.safetensors"))
 	var words []string
 	for _, w := range strings.Fields(place.Replace(args + " ")) {
 		if strings.ContainsAny(w, "<>|;&") {
