@@ -91,25 +91,22 @@ func read(e *evidence.Evidence) ([]draw, error) {
 	s := e.States
 	for t := 1; t < s.T; t++ {
 		for k, b := range e.Case.Rollout.EngineBatches() {
-			from, err := e.Stream.Draws(k, b[0], b[1], t)
+			all, err := drawn(e, kinds, channels, k, b, t)
 			if err != nil {
 				return nil, err
 			}
-			for i, kind := range kinds {
-				shape, one := []int{b[1] - b[0], channels, s.H, s.W}, channels*s.H*s.W
-				switch kind {
-				case noise.Bernoulli:
-					shape[2], shape[3], one = 1, 1, channels
-				case noise.ComplexNormal:
-					one *= 2
-				}
-				v := make([]float64, shape[0]*one)
-				if err := from.Draw(kind, 0, shape, v); err != nil {
+			if draws == nil { // steps after the first may draw in another type, as those from a float32 start do
+				last, err := drawn(e, kinds, channels, k, b, s.T-1)
+				if err != nil {
 					return nil, err
 				}
-				if i == len(draws) {
-					draws = append(draws, newDraw(e, block, i, kind, channels, one, v))
+				for i, kind := range kinds {
+					grain := max(grainOf(all[i]), grainOf(last[i]))
+					draws = append(draws, newDraw(e, block, i, kind, channels, len(all[i])/(b[1]-b[0]), grain))
 				}
+			}
+			for i, v := range all {
+				one := len(v) / (b[1] - b[0])
 				for m := b[0]; m < b[1]; m++ {
 					draws[i].add(place{t: t, m: m, lo: b[0]}, v[(m-b[0])*one:(m-b[0]+1)*one])
 				}
@@ -123,8 +120,31 @@ func read(e *evidence.Evidence) ([]draw, error) {
 	return draws, nil
 }
 
-// newDraw begins the test of draw i of a block, of which first are some numbers.
-func newDraw(e *evidence.Evidence, b noise.Block, i int, kind noise.Kind, channels, one int, first []float64) draw {
+// drawn are the recorded draws of a step of engine batch k, which has the realizations of b, each kind of them by itself.
+func drawn(e *evidence.Evidence, kinds []noise.Kind, channels, k int, b [2]int, t int) (all [][]float64, err error) {
+	from, err := e.Stream.Draws(k, b[0], b[1], t)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range kinds {
+		shape, one := []int{b[1] - b[0], channels, e.States.H, e.States.W}, channels*e.States.H*e.States.W
+		switch kind {
+		case noise.Bernoulli:
+			shape[2], shape[3], one = 1, 1, channels
+		case noise.ComplexNormal:
+			one *= 2
+		}
+		v := make([]float64, shape[0]*one)
+		if err := from.Draw(kind, 0, shape, v); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// newDraw begins the test of draw i of a block, which has so many numbers a realization.
+func newDraw(e *evidence.Evidence, b noise.Block, i int, kind noise.Kind, channels, one int, grain float64) draw {
 	s := e.States
 	u := units{m: s.M, t: s.T - 1, kept: make([][]int8, s.M*(s.T-1))}
 	for m := range s.M {
@@ -140,7 +160,7 @@ func newDraw(e *evidence.Evidence, b noise.Block, i int, kind noise.Kind, channe
 		}
 		return newMasks(u, one, signs{rarer, p, fp16.Float32.Ulp(1)}, true)
 	case b.Type == noise.Laplace && i == 1:
-		return newMasks(u, one, signs{-1, 0.5, grainOf(first)}, false)
+		return newMasks(u, one, signs{-1, 0.5, grain}, false)
 	}
-	return newNumbers(kind, u, channels, s.H, one/(channels*s.H), grainOf(first))
+	return newNumbers(kind, u, channels, s.H, one/(channels*s.H), grain)
 }

@@ -202,6 +202,26 @@ func TestRightTapes(t *testing.T) {
 	}
 }
 
+// TestTypesOfSteps: a tape whose first step has draws of float32, as its state has, and the others of bfloat16, is right.
+func TestTypesOfSteps(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20 {
+		s := some(r)
+		s.kind, s.m, s.t, s.c, s.h, s.correlated, s.half = "gaussian", 2, 4, 3, 16, false, fp16.Float32
+		narrow := *s
+		narrow.half = fp16.BFloat16
+		s.draw = func(s *scene, kind noise.Kind, p float64, at where, dst []float64) {
+			if at.step > 1 {
+				s = &narrow
+			}
+			generators["few bits"](s, kind, p, at, dst)
+		}
+		if f := s.check(t, nil); f != nil {
+			t.Errorf("%v: %s: %s", s, f.ID, f.Text)
+		}
+	}
+}
+
 // fault is a generator or a recorder that is not right.
 type fault struct {
 	name   string
