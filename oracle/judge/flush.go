@@ -2,6 +2,7 @@ package judge
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -150,5 +151,7 @@ func (q *Question) flushes(t *trial) (n [2]flushes) {
 	return n
 }
 
-// both reports whether some are flushed and some are kept.
-func (f flushes) both() bool { return f.gone > 0 && f.kept > 0 }
+// mixed reports whether some results are flushed, and others of the same kind are kept.
+func (t *tally) mixed() bool {
+	return slices.ContainsFunc(t.units[:], func(n flushes) bool { return n.gone > 0 && n.kept > 0 })
+}

@@ -389,14 +389,8 @@ func (q *Question) patterns(b *builder) (all [][]string) {
 		var names []string
 		for i := range q.Graph.Nodes {
 			n := &q.Graph.Nodes[i]
-			name := q.Graph.Values[n.Out[0]].Name
-			if !stored(n) {
-				continue
-			}
-			for _, of := range []string{name + ".taps", name + ".product", name} { // the form says that it stores the first two
-				if known[of] {
-					names = append(names, of)
-				}
+			if name := q.Graph.Values[n.Out[0]].Name; stored(n) && known[name] {
+				names = append(names, name)
 			}
 		}
 		if len(names) > 0 && !slices.ContainsFunc(all, func(o []string) bool { return slices.Equal(o, names) }) {

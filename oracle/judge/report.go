@@ -14,7 +14,7 @@ func (q *Question) report(t *trial) *Report {
 	for _, k := range t.tally.right {
 		r.Expected = max(r.Expected, k.flips)
 	}
-	r.Unseen = t.unknown > 0 || t.units[0].both() || t.units[1].both() || t.zero <= 1 && !(t.constant && t.value == 0)
+	r.Unseen = t.unknown > 0 || t.mixed() || t.zero <= 1 && !(t.constant && t.value == 0)
 	switch {
 	case !t.passes():
 		r.Verdict = Fail
@@ -26,7 +26,7 @@ func (q *Question) report(t *trial) *Report {
 		r.Verdict, r.Reason = NoPower, "what is right is one number everywhere: this data shows nothing"
 	case t.zero <= 1:
 		r.Verdict, r.Reason = NoPower, "this data would not tell a right kernel from one that writes zeros"
-	case t.units[0].both() || t.units[1].both():
+	case t.mixed():
 		n := flushes{t.units[0].gone + t.units[1].gone, t.units[0].kept + t.units[1].kept}
 		r.Verdict, r.Reason = NoPower, fmt.Sprintf("%d results are as if subnormal numbers were 0, and %d are not: it is not known whether the first were computed", n.gone, n.kept)
 	default:

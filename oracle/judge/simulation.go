@@ -130,9 +130,9 @@ func wandering(r *rand.Rand) float64 {
 	return math.Sqrt(.4+.6*z*z) * r.NormFloat64()
 }
 
-// fused reports of which values a kernel may leave the rounding out: of products that are read by additions alone, where
-// no contract rounds them. Compilers make one instruction of both, and PyTorch's lerp is one. Where what is added is the
-// product but for its sign, that rounding is all there is of the result.
+// fused reports which products a kernel may leave unrounded: those that only additions read and no contract rounds.
+// Compilers make one instruction of a product and a sum, and PyTorch's lerp is one. Where the two cancel, the product's
+// rounding is all that is left.
 func (b *builder) fused(round rounded) []bool {
 	fused := make([]bool, len(b.Values))
 	for i := range b.Nodes {
