@@ -124,10 +124,10 @@ func (q *Question) subject() string {
 		return strings.Compare(a, b)
 	})
 	var s []string
-	for _, n := range names[:min(len(names), 6)] {
+	for _, n := range names[:min(len(names), mostNames)] {
 		s = append(s, fmt.Sprintf("%d %s", count[n], n))
 	}
-	if len(names) > 6 {
+	if len(names) > mostNames {
 		s = append(s, "...")
 	}
 	return fmt.Sprintf("%s: %d operations: %s; one evaluation", q.Name, len(q.Graph.Nodes), strings.Join(s, ", "))

@@ -142,9 +142,6 @@ type answer struct {
 	err      error // it is not known what right devices return
 }
 
-// mostSearched bounds the pieces in which single steps that are rounded are looked for, by nodes.
-const mostSearched = 8
-
 // judge holds a piece against the contracts of a claim: the claim's own, and others if it does not keep
 // that, or if it is not near it. Why it fails is asked once, under the claim's own, if it keeps none.
 func (q *Question) judge(p *piece) answer {
@@ -199,7 +196,7 @@ func better(a, than answer) bool {
 	if (a.Verdict == judge.Fail) != (than.Verdict == judge.Fail) {
 		return a.Verdict != judge.Fail
 	}
-	return a.Verdict != judge.Fail && float64(a.Flips) < .7*float64(than.Flips)
+	return a.Verdict != judge.Fail && float64(a.Flips) < farFewer*float64(than.Flips)
 }
 
 // whole reports whether a piece is the network and not a layer of it.

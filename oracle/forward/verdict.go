@@ -80,7 +80,7 @@ func (p *piece) ops() string {
 			names = append(names, n)
 		}
 	}
-	if len(names) > 3 {
+	if len(names) > mostOperations {
 		return fmt.Sprintf("%d operations", len(p.graph.Nodes))
 	}
 	return strings.Join(names, ", ")
@@ -187,7 +187,7 @@ func (f *findings) kind(p *piece, a answer) report.Verdict {
 			fp16.BFloat16.RoundSlice(t.Data, t.Data)
 		}
 	})
-	if err != nil || !(square(p.got.Data, exact) <= 16*square(coarse, exact)) {
+	if err != nil || !(square(p.got.Data, exact) <= judge.Coarsest*square(coarse, exact)) {
 		return report.FailLogic
 	}
 	return report.FailPrecision
@@ -247,9 +247,6 @@ func place(x report.Finding) string {
 	}
 	return x.Layer + " is the first wrong layer"
 }
-
-// mostUnjudged is how many a reason names.
-const mostUnjudged = 5
 
 // unjudged says what was not judged.
 func (f *findings) unjudged() string {

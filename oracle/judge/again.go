@@ -24,9 +24,6 @@ type again struct {
 	wide, of []*tensor.Tensor // by value: before the steps' own roundings, and after
 }
 
-// mostKept bounds the numbers that are kept: 32 MB, as much as judging a block of scores takes.
-const mostKept = 1 << 22
-
 // again evaluates steps as made does, from what it has kept; nil if it has not.
 func (q *Question) again(c Contract) ([]float64, error) {
 	if q.kept == nil {

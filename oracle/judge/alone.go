@@ -7,19 +7,13 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// chained is the square of how many deviations a sum of products may be off by. Most kernels add the products of
-// an element one after the other: their errors are of the partial sums, which walk at random, and the squares of
-// a walk vary as the integral of W^2 does, with a tail of e^(-pi^2 y/8) where the mean is y = 1/2. A normal
-// number of such a variance is beyond r deviations with a chance of about e^(-1.11 r): 1e-10 is at 20.7.
-const chained = 20.7 * 20.7
-
 // alone finds the single element whose error is the largest for what is expected. That is no less than the
 // variance of its last step's own errors, which a few simulations may by chance all have drawn small: of
 // millions of elements some are always such.
 func (q *Question) alone(t *trial, f fp16.Format) {
 	var w farthest
 	if f == fp16.Float32 && t.b.multiplies() {
-		w.usual = chained
+		w.usual = chained * chained
 	}
 	quantum := func(i int) float64 {
 		if t.sigma == nil {

@@ -15,6 +15,9 @@ import (
 // u is half the distance of float32 numbers from 1 on.
 const u = 0x1p-24
 
+// leastNormal is the least number that is not subnormal in float32, and in bfloat16.
+const leastNormal = 0x1p-126
+
 // ball is a step's result: the numbers that exact arithmetic gives, and how far from each those of
 // a right kernel may lie. Nil is nowhere.
 type ball struct {

@@ -112,9 +112,6 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift, sum: true, lost: lost(n)}}, nil
 }
 
-// mostPanel bounds the numbers of a matrix of which something is made at once.
-const mostPanel = 1 << 16
-
 // of evaluates a product of what is made of each input. A second matrix is the same for all pieces of a
 // question: it is divided into panels of columns, so that no piece makes another as large.
 func of(op graph.Op, in []ball, made func(ball) *tensor.Tensor) (*tensor.Tensor, error) {

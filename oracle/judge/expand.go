@@ -247,10 +247,6 @@ func (b *builder) names() (names []string) {
 	return names
 }
 
-// mostAlone bounds the steps that are evaluated to ask of each step whether it alone is rounded. Of a
-// long graph, all of them would take the square of its length.
-const mostAlone = 1 << 18
-
 // some are as many of the steps as that allows, evenly spread over the graph.
 func some[T any](steps []T, nodes int) []T {
 	n := max(1, mostAlone/max(1, nodes))

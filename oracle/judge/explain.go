@@ -29,9 +29,6 @@ type suspect struct {
 	left float64   // the squared errors that it leaves
 }
 
-// mostSuspects bounds the faults that are judged, those that leave the least first.
-const mostSuspects = 5
-
 // explain looks for the cause of what is wrong with an output that passes under no contract. It returns the trial
 // of the right steps under the contract of the cause, with it.
 func (q *Question) explain(t *trial) (*trial, error) {
@@ -69,7 +66,7 @@ func (q *Question) suspects(types []graph.Type, t *trial) (all []suspect, err er
 		if f.id == storeTruncated {
 			truncate(q.Output.Format, y, y)
 		}
-		if left := q.left(t, y); left < squares && left <= max(4*float64(len(y)), .2*squares) {
+		if left := q.left(t, y); left < squares && left <= max(leftEach*float64(len(y)), leftShare*squares) {
 			all = append(all, suspect{f, rank, y, left})
 		}
 	}
@@ -100,9 +97,6 @@ func (q *Question) candidateFaults(types []graph.Type, t *trial) (all []built) {
 	return append(all, q.roundings(t, fp16.Float32)...)
 }
 
-// mostNodes bounds the graphs of which a fault is looked for in each node.
-const mostNodes = 8
-
 // nodes are the nodes of a graph that can have a fault, each alone, after all together.
 func (q *Question) nodes(types []graph.Type, form Form, f built) []string {
 	all := []string{""}
@@ -132,7 +126,7 @@ func (q *Question) left(t *trial, y []float64) (all float64) {
 			continue
 		}
 		d, ulp := got-want, f.Ulp(t.stored[i])
-		if v := d * d / (t.e[i] + ulp*ulp/12); v-v == 0 {
+		if v := d * d / (t.e[i] + ulp*ulp*storing); v-v == 0 {
 			all += v
 		} else if d-d != 0 {
 			all += missing
@@ -140,9 +134,6 @@ func (q *Question) left(t *trial, y []float64) (all float64) {
 	}
 	return all
 }
-
-// missing is the square of an error that is not finite.
-const missing = 1e12
 
 // explains judges the output as that of the steps with a fault; nil if it is not.
 func (q *Question) explains(types []graph.Type, t *trial, s suspect) *trial {
@@ -165,7 +156,7 @@ func (q *Question) telling(t *trial, figures int) bool {
 	var bits []float64
 	for i, got := range q.Output.Data {
 		ulp := f.Ulp(t.stored[i])
-		reach := 3 * math.Sqrt(t.e[i]+ulp*ulp/12)
+		reach := reachFar * math.Sqrt(t.e[i]+ulp*ulp*storing)
 		if d := math.Abs(got - t.y[i]); d > reach {
 			bits = append(bits, elem.Log(1+d/reach)/math.Ln2)
 		} else if d != d {
@@ -188,13 +179,6 @@ func (f built) freedom() int {
 	return len(f.figures)
 }
 
-// mostBits is how much one element says, and leastBits what all say at least: of some fifty faults that are tried
-// one in a hundred outputs would fit one by chance.
-const (
-	mostBits  = 20
-	leastBits = 12
-)
-
 // far is how many deviations two outputs are apart, of which e are the expected squares of errors.
 func (q *Question) far(e, a, b []float64) float64 {
 	f, all := q.Output.Format, 0.0
@@ -202,7 +186,7 @@ func (q *Question) far(e, a, b []float64) float64 {
 		x, y := f.Round(a[i]), f.Round(b[i])
 		if d := x - y; d != 0 {
 			ulp := f.Ulp(x)
-			if v := d * d / (e[i] + ulp*ulp/12); v-v == 0 {
+			if v := d * d / (e[i] + ulp*ulp*storing); v-v == 0 {
 				all += v
 			} else if d-d != 0 && (x == x || y == y) {
 				all += missing
@@ -218,10 +202,10 @@ func (q *Question) alike(e *trial, all []suspect) (alike []suspect) {
 	w := e.weights(q.Output.Format)
 	for _, s := range all {
 		_, power := q.amount(e, w, s.y, q.Output.Data)
-		limit := 6.0
+		limit := leastFar
 		for _, k := range e.kernels() {
 			a, p := q.amount(e, w, s.y, k)
-			limit = max(limit, 1.5*math.Abs(a*p)+3)
+			limit = max(limit, faultTimes*math.Abs(a*p)+farther)
 		}
 		if power < limit && q.far(e.e, e.stored, s.y) < math.Sqrt(missing) {
 			alike = append(alike, s)
@@ -268,9 +252,6 @@ func simplest(all []suspect) (best []suspect) {
 	slices.SortStableFunc(best, func(a, b suspect) int { return cmp.Compare(a.rank, b.rank) })
 	return best
 }
-
-// mostAlike is how many faults may be the cause before none of them is named.
-const mostAlike = 2
 
 // cause is what faults that all explain an output are called.
 func (q *Question) cause(alike []suspect) *cause {

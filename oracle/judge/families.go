@@ -26,7 +26,7 @@ var families = map[string]family{
 	rootForgotten:             {figures: none},
 	otherCorner:               {figures: eitherCorner},
 	wideWindow:                {figures: windowEnds},
-	otherEps:                  {figures: usualEps, words: epsWords},
+	otherEps:                  {figures: otherEpsilons, words: epsWords},
 	paddingCounted:            {figures: paddedCounts, words: paddedWords},
 	termMissing:               {figures: lostTerms, vague: true},
 	inputRounded:              {figures: narrowInputs, words: inputWords},
@@ -74,10 +74,10 @@ func eitherCorner(q *Question, t *trial) [][]float64 { return [][]float64{{1}, {
 // windowEnds are the first end of a window, both, and the other.
 func windowEnds(q *Question, t *trial) [][]float64 { return [][]float64{{0}, {2}, {1}} }
 
-// usualEps are the numbers that norms of frameworks have by default, and others that people write.
-func usualEps(q *Question, t *trial) [][]float64 {
+// otherEpsilons are usual ones.
+func otherEpsilons(q *Question, t *trial) [][]float64 {
 	var all [][]float64
-	for _, eps := range []float64{1e-5, 1e-6, 1e-3, 1e-8, 1e-12, 1e-4, 1e-2, 1e-7, 1e-1, 0x1p-23} {
+	for _, eps := range usualEps {
 		all = append(all, []float64{eps})
 	}
 	return all
@@ -110,7 +110,7 @@ func paddedCounts(q *Question, t *trial) (all [][]float64) {
 		for _, row := range []int{size, last} {
 			for _, block := range []int{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096} {
 				count := float64((row+block-1)/block*block) * float64(size) / float64(max(1, row))
-				if f := []float64{count, 0}; count > float64(size) && count <= 2*float64(size)+16 && !slices.ContainsFunc(all, func(g []float64) bool { return slices.Equal(f, g) }) {
+				if f := []float64{count, 0}; count > float64(size) && count <= 2*float64(size)+morePadding && !slices.ContainsFunc(all, func(g []float64) bool { return slices.Equal(f, g) }) {
 					all = append(all, f, []float64{count, 1})
 				}
 			}
@@ -184,7 +184,7 @@ func onlyNaN(q *Question, t *trial) [][]float64 {
 
 func theNumber(q *Question, t *trial) [][]float64 {
 	v := q.Output.Data
-	if len(v) > 3 && v[0] != 0 && !t.constant && all(v, func(x float64) bool { return x == v[0] }) {
+	if len(v) >= fewNumbers && v[0] != 0 && !t.constant && all(v, func(x float64) bool { return x == v[0] }) {
 		return [][]float64{{v[0]}}
 	}
 	return nil
@@ -217,7 +217,7 @@ func factorsOf(q *Question, t *trial) (all [][]float64) {
 		}
 	}
 	c := ey / yy
-	if len(t.y) < 4 || t.constant || !(yy > 0 && math.Abs(c) < 1e9 && math.Abs(c) > 1e-9) {
+	if len(t.y) < fewNumbers || t.constant || !(yy > 0 && math.Abs(c) < mostFactor && math.Abs(c) > 1/mostFactor) {
 		return nil
 	}
 	add := func(v float64) {
@@ -228,7 +228,7 @@ func factorsOf(q *Question, t *trial) (all [][]float64) {
 	if p, d := fraction(c, nearFactor*math.Abs(c)); d > 0 {
 		add(p / d)
 	}
-	for digits := 2; digits < 6; digits++ {
+	for digits := 2; digits <= mostDigits; digits++ {
 		v, _ := strconv.ParseFloat(strconv.FormatFloat(c, 'g', digits, 64), 64)
 		add(v)
 	}
@@ -236,14 +236,11 @@ func factorsOf(q *Question, t *trial) (all [][]float64) {
 	return all
 }
 
-// nearFactor is how far in proportion a constant may be from what fits best.
-const nearFactor = 4e-3
-
 // fraction is the simplest fraction within reach of a number; 0/0 of none.
 func fraction(c, reach float64) (p, q float64) {
-	for q = 1; q <= 1024; q++ {
+	for q = 1; q <= mostUnder; q++ {
 		p = math.Floor(c*q + .5)
-		if (q <= 16 || math.Abs(p) == 1) && p != 0 && math.Abs(c-p/q) <= reach {
+		if (q <= mostParts || math.Abs(p) == 1) && p != 0 && math.Abs(c-p/q) <= reach {
 			return p, q
 		}
 	}
@@ -252,7 +249,7 @@ func fraction(c, reach float64) (p, q float64) {
 
 func timesWords(q *Question, id string, figures []float64) string {
 	c := figures[0]
-	switch p, d := fraction(c, 1e-12*math.Abs(c)); {
+	switch p, d := fraction(c, sameFraction*math.Abs(c)); {
 	case c == -1:
 		return "the output has the other sign"
 	case d > 1:
@@ -261,12 +258,6 @@ func timesWords(q *Question, id string, figures []float64) string {
 	return fmt.Sprintf("the output is times %.6g", c)
 }
 
-// mostPlacesMoved bounds the places along an axis, and mostLooked the numbers of each that are compared.
-const (
-	mostPlacesMoved = 1024
-	mostLooked      = 48
-)
-
 // movedFrom are, for each axis, the place of which the output has the results at each place of it, if they are others.
 func movedFrom(q *Question, t *trial) (all [][]float64) {
 	shape := q.Output.Shape
@@ -274,7 +265,7 @@ func movedFrom(q *Question, t *trial) (all [][]float64) {
 	for axis, s := range shape {
 		inner /= max(1, s)
 		each := len(t.y) / max(1, s)
-		if s < 2 || s > mostPlacesMoved || each < 4 {
+		if s < 2 || s > mostPlacesMoved || each < fewNumbers {
 			continue
 		}
 		at := func(place, k int) int { return (k/inner*s+place)*inner + k%inner }

@@ -129,10 +129,10 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 	w := t.weights(q.Output.Format)
 	consider := func(id string, faulty []float64) {
 		amount, power := q.amount(t, w, faulty, q.Output.Data)
-		limit := 6.0
+		limit := leastFar
 		for _, k := range t.kernels() {
 			a, p := q.amount(t, w, faulty, k)
-			limit = max(limit, 1.5*math.Abs(a*p)+3)
+			limit = max(limit, faultTimes*math.Abs(a*p)+farther)
 		}
 		if id == allZero {
 			t.zero = power / limit
@@ -141,7 +141,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			t.hide(id)
 			return
 		}
-		if amount*power > limit && math.Abs(amount-1) < max(.25, 4/power) {
+		if amount*power > limit && math.Abs(amount-1) < max(nearAmount, amountFar/power) {
 			t.lies(&direction{id: id, gain: power * power * (2*amount - 1)}, q.squares(t, w, q.Output.Data), len(w))
 		}
 	}
@@ -202,7 +202,7 @@ func (t *trial) hide(id string) {
 func (t *trial) lies(a *direction, squares float64, n int) {
 	left := squares - a.gain
 	a.left = left / squares
-	if left <= max(4*float64(n), .2*squares) && (t.along == nil || a.gain > t.along.gain) {
+	if left <= max(leftEach*float64(n), leftShare*squares) && (t.along == nil || a.gain > t.along.gain) {
 		t.along = a
 	}
 }
@@ -212,7 +212,7 @@ func (t *trial) weights(f fp16.Format) []float64 {
 	w := make([]float64, len(t.y))
 	for i := range w {
 		ulp := f.Ulp(t.stored[i])
-		if w[i] = 1 / (t.e[i] + ulp*ulp/12); w[i]-w[i] != 0 {
+		if w[i] = 1 / (t.e[i] + ulp*ulp*storing); w[i]-w[i] != 0 {
 			w[i] = 0
 		}
 	}

@@ -41,6 +41,3 @@ func flipped(f rounding, t *tensor.Tensor, sims []simulation, v int, b ball) *te
 	}
 	return out
 }
-
-// mostFlip is how many deviations a number is moved at most: of a million one goes farther.
-const mostFlip = 5

@@ -14,9 +14,6 @@ import (
 // and CPUs where a library says so. It is no small error where what is subnormal is all there is, or is scaled up
 // afterwards. What only moves numbers keeps them.
 
-// leastNormal is the least number that is not subnormal in float32, and in bfloat16.
-const leastNormal = 0x1p-126
-
 func subnormal(v float64) bool { return v != 0 && math.Abs(v) < leastNormal }
 
 func hasSubnormal(t *tensor.Tensor) bool {

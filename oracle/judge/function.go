@@ -146,10 +146,6 @@ func nameOf(op graph.Op) string {
 	return op.Name()
 }
 
-// typical is what part of a bound the deviation of a kernel's error is: errors that are anywhere in
-// it have 0.58.
-const typical = 0.4
-
 // function bounds a function of one number.
 func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 	name := nameOf(op)

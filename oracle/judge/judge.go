@@ -165,11 +165,3 @@ func Check(q Question) (*Report, error) {
 	}
 	return r, nil
 }
-
-// Where elements share an error, as those of a row do whose mean is off, leastCompared kernels are simulated at
-// least, and each is compared with what is expected without it: so much do right kernels differ. Those of
-// more than mostCompared results of products are not compared.
-const (
-	leastCompared = 4
-	mostCompared  = 1 << 16
-)

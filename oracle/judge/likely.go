@@ -14,15 +14,6 @@ import (
 // one or two roundings at a time, as long as that plainly brings it nearer. Two, for a value and what reads it may
 // belong together: where the reader is rounded, not to store the value may change nothing, and the other way round.
 
-// mostTried bounds the contracts that are tried.
-const mostTried = 6
-
-// pairedNames is of how many steps all pairs are candidates.
-const pairedNames = 6
-
-// mostStarts bounds the patterns from which the search goes on where none of the contracts before it passes.
-const mostStarts = 3
-
 // finder compares contracts by a part of a question.
 type finder struct {
 	q, few *Question
@@ -172,10 +163,6 @@ func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
 	return all, nil
 }
 
-// fewPlaces is how many single places more a contract may have than one and a half times the least: the flips of
-// right kernels, of which there may be none.
-const fewPlaces = 16
-
 // nearest are the candidates that are about as near as one of them, mostTried of them, in their order.
 func (s *finder) nearest(to int) (near []Contract) {
 	ranked := make([]int, len(s.all))
@@ -183,7 +170,7 @@ func (s *finder) nearest(to int) (near []Contract) {
 		ranked[i] = i
 	}
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(s.off[a], s.off[b]) })
-	most := 1.5*s.off[to] + fewPlaces/float64(max(1, len(s.few.Output.Data)))
+	most := Nearly*s.off[to] + fewPlaces/float64(max(1, len(s.few.Output.Data)))
 	ranked = slices.DeleteFunc(ranked[:min(len(ranked), mostTried)], func(i int) bool { return s.off[i] > most })
 	if !slices.Contains(ranked, to) {
 		ranked = append(ranked, to)
@@ -258,9 +245,6 @@ func (s *finder) pairs(b *builder) (all []change) {
 	return all
 }
 
-// Plainly is how much nearer a contract must be to be another one than by chance.
-const Plainly = .9
-
 // climb goes from a contract to nearer ones.
 func (s *finder) climb(c Contract, off float64) (Contract, float64, error) {
 	small := len(s.q.Graph.Nodes) < 2 && len(s.expand(c.Form).names()) <= pairedNames // of which all are candidates
@@ -320,9 +304,6 @@ func (s *finder) knows(c Contract) bool {
 	_, err := s.expand(c.Form).values(c.Round)
 	return err == nil
 }
-
-// mostBefore bounds the steps before one that are looked at.
-const mostBefore = 4
 
 // pairs are the names of steps that may be rounded with those of the next such steps that read them, in order.
 func (b *builder) pairs() (all [][2]string) {
@@ -414,8 +395,6 @@ func ofOne(op graph.Op) bool {
 	}
 	return moves[op.Name()]
 }
-
-const mostPlaces = 8
 
 // places is the mean square of how far an output is from what a contract stores, in places of its format and at most
 // mostPlaces of them: where terms cancel, one rounding of a right kernel that goes the other way is many places.

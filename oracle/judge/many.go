@@ -77,14 +77,6 @@ func (j *Joint) First() int { return slices.IndexFunc(j.Each, func(e Each) bool 
 // Passes reports whether all is right.
 func (j *Joint) Passes() bool { return j.Excess <= 1 && j.Cause == nil && j.First() < 0 }
 
-// thinKernels are the right kernels that are simulated of each evaluation, and doubtKernels those of one that is
-// less than mostDoubt times above a limit: a few say little of a tail.
-const (
-	thinKernels  = 4
-	doubtKernels = 24
-	mostDoubt    = 30
-)
-
 // question is evaluation i, ready to be judged.
 func (m *Many) question(i int, at func(i int) (Question, error)) (*Question, []graph.Type, error) {
 	q, err := at(i)
@@ -242,10 +234,6 @@ func (q *Question) level() func(e []float64) {
 	}
 }
 
-// leastFlip is how many places of float32 the effect of one inner rounding has at least that is not one of the
-// float32 roundings around it.
-const leastFlip = 8
-
 // usualFlip is the square of what one inner rounding that goes the other way does to a float32 result: the median of
 // what simulated kernels are off by, where that is more than float32 roundings are. Such errors are rare and
 // large, and are counted in themselves.
@@ -279,7 +267,7 @@ func (q *Question) figures(t *trial) (f Figures, err error) {
 	var errors, expected, centre, n float64
 	for i, got := range q.Output.Data {
 		d, off, ulp := math.Abs(got-truth[i]), t.stored[i]-truth[i], q.Output.Format.Ulp(t.stored[i])
-		e := t.e[i] + float64(ulp*ulp)/12
+		e := t.e[i] + float64(ulp*ulp)*storing
 		if !(d-d == 0 && e-e == 0 && off-off == 0) {
 			continue
 		}

@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// mostNamed bounds the nodes of a graph in each of which, alone, a fault is looked for to name what is wrong.
-const mostNamed = 48
-
 // Faults looks for what lies along a fault, at some evaluations: sum(e d w) over sum(d d w), of all of them together,
 // is how much of it there is. It sets Cause, and Blind. If all is set, faults of single operations are tried too, and
 // those that leave something open, such as an eps: that takes time, and only says why an output is wrong.
@@ -112,9 +109,6 @@ func (s *search) operations() error {
 	return nil
 }
 
-// mostOffCause is how far off 1 the amount of a cause may be at the first wrong evaluation.
-const mostOffCause = .5
-
 // nodes are where a fault can be: everywhere, and in each node alone.
 func (s *search) nodes(f built) []string {
 	q := s.at[0].q
@@ -174,9 +168,9 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	if dd == 0 {
 		return nil
 	}
-	limit := 6.0
+	limit := leastFar
 	for _, r := range right {
-		limit = max(limit, 1.5*math.Abs(r)/math.Sqrt(dd)+3)
+		limit = max(limit, faultTimes*math.Abs(r)/math.Sqrt(dd)+farther)
 	}
 	if math.Sqrt(dd) < limit {
 		if !slices.Contains(s.j.Blind, f.ID) {
@@ -190,7 +184,7 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	}
 	ed, dd := s.sum(from)
 	amount, power := ed/dd, math.Sqrt(dd)
-	if math.Abs(amount)*power <= limit || !any && math.Abs(amount-1) >= max(.25, 4/power) {
+	if math.Abs(amount)*power <= limit || !any && math.Abs(amount-1) >= max(nearAmount, amountFar/power) {
 		return nil
 	}
 	gain := dd * (2*amount - 1)
@@ -198,7 +192,7 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 		gain = ed * amount
 	}
 	left := s.squares - gain
-	if left <= max(4*float64(s.n), .2*s.squares) && gain > s.gain*(1+1e-9) {
+	if left <= max(leftEach*float64(s.n), leftShare*s.squares) && gain > s.gain*(1+lastDigits) {
 		s.gain = gain
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}

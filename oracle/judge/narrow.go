@@ -78,6 +78,3 @@ func canNarrow(op graph.Op) bool {
 	}
 	return false
 }
-
-// mostNarrow bounds the products that are added one by one.
-const mostNarrow = 1 << 24

@@ -58,7 +58,7 @@ func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 	case graph.LayerNorm:
 		return by(last(len(op.Shape)), op.Eps)
 	case graph.RMSNorm:
-		eps := 0x1p-23
+		eps := usualEps[len(usualEps)-1]
 		if op.Eps != nil {
 			eps = *op.Eps
 		}
@@ -88,7 +88,7 @@ type group struct {
 // grouped estimates the factors of all groups; nil where there is no norm, or none is off by a factor.
 func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
 	of, n, eps := q.groups()
-	if n == 0 || len(q.Inputs[0].Data) != len(t.y) || q.Graph.Nodes[0].Op.Name() == "rms_norm" && n > len(t.y)/4 {
+	if n == 0 || len(q.Inputs[0].Data) != len(t.y) || q.Graph.Nodes[0].Op.Name() == "rms_norm" && n > len(t.y)/perFactor {
 		return nil, 0
 	}
 	types, err := q.types()
@@ -141,18 +141,15 @@ func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
 	power := 0.0
 	for _, g := range all {
 		v := g.variance
-		less := 2 * sumSigma(g.count, v*g.count, 3*v*v*g.count) / g.count
+		less := 2 * sumSigma(g.count, v*g.count, normalFourth*v*v*g.count) / g.count
 		off := min(1, math.Sqrt(max(0, g.usual*g.usual-less*less))/(v+eps)) / 2
 		power += g.seen * g.seen * off * off
 	}
-	if all != nil && math.Sqrt(power) < 6 {
+	if all != nil && math.Sqrt(power) < leastFar {
 		t.hide(onePassID)
 	}
 	return nil
 }
-
-// mostUsualOff is how many deviations a variance in one pass may be off by.
-const mostUsualOff = 8
 
 // onePassFactors are those of a variance in one pass, if all of them may be: each variance is within reach of what it
 // loses, or 0 where it would be below, and they are off by more than two passes would be.
@@ -178,13 +175,10 @@ func onePassFactors(q *Question, t *trial) [][]float64 {
 	return [][]float64{figures}
 }
 
-// mostOff is how far off a root of few bits is.
-const mostOff = 0x1p-6
-
 // fewBitFactors are those of an approximate reciprocal root: near 1, and not all alike.
 func fewBitFactors(q *Question, t *trial) [][]float64 {
 	all, _ := q.grouped(t, t.weights(q.Output.Format))
-	if len(all) < 4 {
+	if len(all) < fewNumbers {
 		return nil
 	}
 	var figures []float64
@@ -197,7 +191,7 @@ func fewBitFactors(q *Question, t *trial) [][]float64 {
 			return nil
 		}
 	}
-	if square-mean*mean < .1*square {
+	if square-mean*mean < leastVaried*square {
 		return nil
 	}
 	return [][]float64{figures}

@@ -74,9 +74,6 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 	return nil, false
 }
 
-// mostSmall is the greatest size of a number that is only added to keep another from 0.
-const mostSmall = 1e-3
-
 // besideSmall returns which input of a sum a small constant is added to, -1 of others.
 func (b *builder) besideSmall(op graph.Binary, in []int) int {
 	small := func(v float64) bool { return v != 0 && math.Abs(v) <= mostSmall }

@@ -8,23 +8,6 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Numbers of the largest step, of the piece in which contracts and faults are looked for and of the others,
-// and where contracts are only compared.
-const (
-	mostSearched = 1 << 20
-	mostProduct  = 1 << 18 // of steps that are products, which cost more
-	mostPiece    = 1 << 19
-	mostRanked   = 1 << 15
-	mostScores   = 1 << 18 // of an attention, whose scores are not what is compared
-)
-
-// mostBlock bounds the numbers of a step that is evaluated at once, and mostScored an attention's scores, so
-// that they stay in a processor's caches: several steps, each of several kernels, are there at a time.
-const (
-	mostBlock  = 1 << 17
-	mostScored = 1 << 16
-)
-
 // pieces returns the first piece of a question, and the others that make it whole. Of a question that is
 // small, or whose rows depend on each other, the first is all of it.
 func (q *Question) pieces(types []graph.Type) (first *Question, rest []Question) {
@@ -323,15 +306,15 @@ func (q *Question) perRow(types []graph.Type) int {
 		switch n.Op.(type) {
 		case graph.Attention:
 			k := types[n.In[1]].Shape
-			most = max(most, row/max(1, s[len(s)-1])*k[len(k)-2]*(1+s[len(s)-1]/128))
+			most = max(most, row/max(1, s[len(s)-1])*k[len(k)-2]*(1+s[len(s)-1]/fewColumns))
 		case graph.Linear:
-			most = max(most, row*(1+types[n.In[1]].Shape[1]/256))
+			most = max(most, row*(1+types[n.In[1]].Shape[1]/fewTerms))
 		case graph.MatMul:
 			a := types[n.In[0]].Shape
-			most = max(most, row*(1+a[len(a)-1]/256))
+			most = max(most, row*(1+a[len(a)-1]/fewTerms))
 		case graph.Conv:
 			w := types[n.In[1]].Shape
-			most = max(most, row*(1+tensor.Size(w)/w[0]/256))
+			most = max(most, row*(1+tensor.Size(w)/w[0]/fewTerms))
 		}
 	}
 	return most

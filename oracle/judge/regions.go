@@ -16,9 +16,6 @@ type region struct {
 	name func(k int) string
 }
 
-// mostRegions bounds the regions of one way.
-const mostRegions = 1 << 16
-
 // regions returns the ways in which an output, or a piece of it, is divided: into all that has one place
 // along an axis, into rows along the last axis, into tiles of the last two, and into the border of an image
 // and the rest.
@@ -45,7 +42,7 @@ func (q *Question) regions() []region {
 		all = append(all, region{"row", func(i int) int { return i / last }, rows, func(k int) string { return fmt.Sprintf("row %v", tensor.Index(from/last+k, shape[:len(shape)-1])) }})
 	}
 	if len(shape) == 1 {
-		for _, tile := range []int{16, 64, 256, 1024} {
+		for _, tile := range partSizes {
 			if tile < last {
 				all = append(all, region{fmt.Sprint("part ", tile), func(i int) int { return (from + i) / tile }, (last + tile - 1) / tile, func(k int) string {
 					return fmt.Sprintf("elements %d to %d", k*tile, min(last, (k+1)*tile)-1)
@@ -107,7 +104,7 @@ func border(shape []int, from int) region {
 // tiles divides the last two axes into squares.
 func tiles(shape []int, from int) (all []region) {
 	last, height := shape[len(shape)-1], shape[len(shape)-2]
-	for _, tile := range []int{8, 16, 32, 64, 128} {
+	for _, tile := range tileSizes {
 		if tile >= last && tile >= height {
 			break
 		}

@@ -17,9 +17,6 @@ type remembered struct {
 	node  map[string]int   // by name
 }
 
-// mostRemembered bounds the numbers of all steps that are kept: 128 MB.
-const mostRemembered = 1 << 24
-
 // keep evaluates steps; nil if they are too many to be kept.
 func (q *Question) keep(t *trial) (*remembered, error) {
 	k := &remembered{b: t.b, round: t.round, of: make([]*tensor.Tensor, len(t.b.Values)), node: map[string]int{}}

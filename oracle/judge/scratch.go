@@ -13,9 +13,6 @@ import (
 // question is evaluated block by block, and each block has tensors as large as the one before had.
 var spare [8 * 64]sync.Pool
 
-// leastSpare is how many numbers are worth it.
-const leastSpare = 1 << 10
-
 // spoil is set by a test: it is called with all that is released, which is not used again.
 var spoil func(data []float64)
 

@@ -121,7 +121,7 @@ func (t *trial) better(than *trial) bool {
 		return t.passes()
 	case (t.along == nil) != (than.along == nil):
 		return than.along == nil // one with a name
-	case t.along != nil && math.Abs(t.along.left-than.along.left) > .01:
+	case t.along != nil && math.Abs(t.along.left-than.along.left) > leftLess:
 		return t.along.left < than.along.left
 	case t.violations != than.violations:
 		return t.violations < than.violations

@@ -127,7 +127,7 @@ func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Te
 // variance 1/45, so that in proportion to its mean it varies by 0.9. This has 0.85.
 func wandering(r *rand.Rand) float64 {
 	z := r.NormFloat64()
-	return math.Sqrt(.4+.6*z*z) * r.NormFloat64()
+	return math.Sqrt(steadyPart+wanderingPart*z*z) * r.NormFloat64()
 }
 
 // fused reports which products a kernel may leave unrounded: those that only additions read and no contract rounds.

@@ -19,10 +19,6 @@ type farthest struct {
 	usual float64 // the mean of right kernels' and mostUsual deviations of them; 0 if it is not known
 }
 
-// mostUsual is how many deviations of right kernels' farthest are usual. A row's errors have one cause, and so
-// 30 rows are not as many errors as they have numbers.
-const mostUsual = 5
-
 // ways are the farthest of each way to divide an output; those of pieces join.
 type ways map[string]farthest
 
@@ -58,9 +54,9 @@ func (w ways) excess() (excess float64, at string) {
 // limit is how far a right kernel's farthest may be.
 func (f farthest) limit(way string) float64 {
 	if way == lone {
-		return max(64, 2.25*f.right, f.usual)
+		return max(loneSquares, loneTimes*f.right, f.usual)
 	}
-	return max(6, 2.5*f.right+3, f.usual)
+	return max(leastFar, regionTimes*f.right+farther, f.usual)
 }
 
 const lone = "element"
@@ -229,9 +225,6 @@ func gather(x []float32, at []int32, n int) []float64 {
 	return sum
 }
 
-// runningSlack is slack of lines that are running sums.
-const runningSlack = 16
-
 // slack is how many times what is expected the errors of a region may be before deviations are counted. All
 // numbers of a column of a product are sums of the same weights in one order: how far its partial sums go on
 // the way is one walk for all of them, and not one for each. A walk's mean square, that of a bridge, has the
@@ -245,7 +238,7 @@ const runningSlack = 16
 // errors of one cause, such as a row's sum, are drawn a few times only.
 func (t *trial) slack(f fp16.Format, by region) float64 {
 	if f != fp16.Float32 && t.Accumulate == "" || by.n == 1 {
-		return 1.6
+		return usualSlack
 	}
 	has := func(is func(string) bool) bool {
 		return slices.ContainsFunc(t.b.Nodes, func(n graph.Node) bool { return is(n.Op.Name()) })
@@ -254,9 +247,9 @@ func (t *trial) slack(f fp16.Format, by region) float64 {
 	case has(func(name string) bool { return name == "cumsum" || name == "cumprod" }):
 		return runningSlack
 	case has(func(name string) bool { return products[name] }):
-		return 8
+		return productSlack
 	}
-	return 1.6
+	return usualSlack
 }
 
 // above is how far the worst region is above what is expected, in deviations. Squares are
@@ -266,7 +259,7 @@ func (t *trial) slack(f fp16.Format, by region) float64 {
 func above(x, expected []float64, slack float64) (worst float64, at int) {
 	worst = math.Inf(-1)
 	for k := range x {
-		if s := (x[k] - slack*expected[k]) / (math.Sqrt(3*expected[k]) + 1); s > worst {
+		if s := (x[k] - slack*expected[k]) / (math.Sqrt(squareVariance*expected[k]) + 1); s > worst {
 			worst, at = s, k
 		}
 	}

@@ -7,9 +7,6 @@ import (
 	"github.com/refrun/refrun/oracle/kernel"
 )
 
-// mostOrdered bounds the products of which an order of k is told: some results, spread over the output.
-const mostOrdered = 1 << 17
-
 // order tells in which order a kernel of one product sums; nil of other kernels, and where operands are rounded.
 func (q *Question) order() *kernel.Order {
 	if len(q.Graph.Nodes) != 1 || len(q.Inputs) < 2 || q.Operands != "" || q.Claimed != nil && q.Claimed.Operands != "" {
@@ -19,7 +16,7 @@ func (q *Question) order() *kernel.Order {
 	if sum == nil || terms == 0 || len(q.Output.Data) == 0 {
 		return nil
 	}
-	n := min(len(q.Output.Data), max(16, min(256, mostOrdered/terms)))
+	n := min(len(q.Output.Data), max(leastSums, min(mostSums, mostOrdered/terms)))
 	var all []kernel.Sum
 	for k := range n {
 		i := k * len(q.Output.Data) / n

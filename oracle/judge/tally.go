@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -64,23 +63,28 @@ func (t *tally) add(p *tally) {
 
 // sigmas is how far all errors together are above what is expected, over the limit.
 func (t *tally) sigmas() float64 {
-	of := func(all float64) float64 { return (all - 1.6*t.expected) / (math.Sqrt(3*t.expected) + 1) }
-	limit := 6.0
-	for _, k := range t.right {
-		limit = max(limit, 2.5*of(k.all)+3)
-	}
-	return of(t.all) / limit
+	return t.far(t.all) / t.limit()
 }
 
 // power is the mean square of errors, over that of right kernels, from which on they would be seen if
 // they were everywhere.
 func (t *tally) power() float64 {
-	limit := 6.0
-	for _, k := range t.right {
-		limit = max(limit, 2.5*(k.all-1.6*t.expected)/(math.Sqrt(3*t.expected)+1)+3)
-	}
-	return (1.6*t.expected + limit*(math.Sqrt(3*t.expected)+1)) / t.expected
+	return (usualSlack*t.expected + t.limit()*t.deviation()) / t.expected
 }
+
+// limit is how far all errors of a right kernel together may be above what is expected.
+func (t *tally) limit() float64 {
+	limit := leastFar
+	for _, k := range t.right {
+		limit = max(limit, regionTimes*t.far(k.all)+farther)
+	}
+	return limit
+}
+
+// far is how many deviations squared errors are above what is expected.
+func (t *tally) far(all float64) float64 { return (all - usualSlack*t.expected) / t.deviation() }
+
+func (t *tally) deviation() float64 { return math.Sqrt(squareVariance*t.expected) + 1 }
 
 // errors is the mean square of the errors over what is expected.
 func (t *tally) errors() float64 {
@@ -136,7 +140,7 @@ func (q *Question) count(t *trial) {
 			n.unknown++
 		case no:
 			n.violations++
-			if score = 1e30 * (1 + score); score != score {
+			if score = impossible * (1 + score); score != score {
 				score = math.Inf(1)
 			}
 		}
@@ -151,8 +155,3 @@ func (q *Question) count(t *trial) {
 }
 
 func digits(v float64) string { return fmt.Sprintf("%.9g", v) }
-
-// closeness are torch.testing.assert_close's defaults: relative and absolute.
-var closeness = map[fp16.Format][2]float64{
-	fp16.Float16: {1e-3, 1e-5}, fp16.BFloat16: {1.6e-2, 1e-5}, fp16.Float32: {1.3e-6, 1e-5}, fp16.Float64: {1e-7, 1e-7},
-}

@@ -70,7 +70,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	t.round = t.b.rounds(values, q.Narrow)
 	t.b.cores = c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
-	kernels := 2
+	kernels := leastKernels
 	if faults || q.built.id != "" {
 		kernels = q.simulations()
 	}
@@ -101,15 +101,15 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 
 // simulations is how many right kernels are simulated, of which a long graph takes more time.
 func (q *Question) simulations() int {
-	switch elements := len(q.Output.Data) * max(1, len(q.Graph.Nodes)/64); {
-	case elements <= 1<<12:
-		return 32
-	case elements <= 1<<16:
-		return 8
-	case elements <= 1<<19:
-		return 4
+	switch elements := len(q.Output.Data) * max(1, len(q.Graph.Nodes)/fewNodes); {
+	case elements <= smallOutput:
+		return mostKernels
+	case elements <= middleOutput:
+		return manyKernels
+	case elements <= largeOutput:
+		return someKernels
 	}
-	return 2
+	return leastKernels
 }
 
 // interval is where right kernels may be.

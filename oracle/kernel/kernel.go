@@ -79,9 +79,6 @@ type Fit struct {
 	NotEqual int    `json:"not_equal"`
 }
 
-// splits are the parts of K that are tried.
-var splits = []int{1, 2, 3, 4, 6, 8, 16}
-
 // Check answers. Shapes that do not fit, more parts than K has numbers, a device that has no such unit, and
 // operands that are not numbers of their format are errors that name the wrong part.
 func Check(q Question) (*Report, error) {
@@ -179,9 +176,6 @@ func one(v []float64) bool {
 	}
 	return true
 }
-
-// mostProducts is how many products other devices' answers are made of.
-const mostProducts = 1 << 18
 
 // sample returns the question for so few of the first rows and columns that all devices can answer.
 func (q *Question) sample() *Question {

@@ -98,12 +98,12 @@ func Orders(sums []Sum, taps int, store fp16.Format) *Order {
 func manners(sums []Sum, taps int) (all []manner) {
 	n := len(sums[0].A)
 	var splits []manner
-	for _, tile := range []int{0, 16, 32, 64, 128} {
+	for _, tile := range sumTiles {
 		if tile < n {
 			splits = append(splits, manner{tile: tile})
 		}
 	}
-	for _, parts := range []int{2, 3, 4, 6, 8, 16} {
+	for _, parts := range sumParts {
 		if parts < n {
 			splits = append(splits, manner{parts: parts})
 		}

@@ -248,16 +248,9 @@ type candidate struct {
 	off      float64 // how far the step is from it
 }
 
-// Beyond mostFormed times the errors that right devices have no other form of an operation explains a step; and
-// one that rounds elsewhere explains it where it is plainly nearer to the step, and not farther than the nearest by
-// a half. Of all that are left mostTried are tried.
-const (
-	mostFormed = 1e3
-	mostTried  = 8
-)
-
 // likely are the contracts that may explain a step which the claim's own does not, the nearest first. In float32 they
-// all have the same exact numbers, and only their errors are of another size.
+// all have the same exact numbers, and only their errors are of another size; in others one that rounds elsewhere
+// explains a step where it is plainly nearer to it than the claim's own, and about as near as the nearest.
 func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	_, half := c.claim.Narrow()
 	exact := !half && c.Mode.Precision != fp16.TF32
@@ -293,7 +286,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off, b.off) })
-	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (a.off > judge.Plainly*off || a.off > 1.5*least) })
+	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (a.off > judge.Plainly*off || a.off > judge.Nearly*least) })
 	return all[:min(len(all), mostTried)], nil
 }
 
@@ -310,9 +303,6 @@ func (f *found) worst() int {
 	}
 	return worst
 }
-
-// fewLooked is at how many steps that are right by themselves faults are looked for, spread over all.
-const fewLooked = 3
 
 // faults looks for causes at the first wrong step and the one after it, or in some steps.
 func (c *checker) faults(f *found) error {

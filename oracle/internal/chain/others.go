@@ -129,9 +129,6 @@ func (c *checker) otherGraphs(k lower.Contract, add adding) {
 	}
 }
 
-// wrongBy is by how much of itself a constant is changed to see in which direction it acts.
-const wrongBy = 1. / 64
-
 // otherNoise adds steps with other noise.
 func (c *checker) otherNoise(k lower.Contract, add adding) {
 	if !slices.Contains(c.step.kinds, kindNoise) {

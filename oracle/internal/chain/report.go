@@ -68,9 +68,6 @@ func (c *checker) report(f *found) error {
 	return nil
 }
 
-// mostOperations is how many operations a subject names.
-const mostOperations = 6
-
 // operations names those of the operator that are no layers. Those of a step graph are its subject.
 func operations(g *facts.Gate) string {
 	if g.Op == nil {
@@ -216,7 +213,7 @@ func (c *checker) kind(i int, f *found) (report.Verdict, error) {
 	if err != nil {
 		return "", err
 	}
-	if squares(got.Data, exact) <= 16*squares(coarse, exact) {
+	if squares(got.Data, exact) <= judge.Coarsest*squares(coarse, exact) {
 		return report.FailPrecision, nil
 	}
 	return report.FailLogic, nil

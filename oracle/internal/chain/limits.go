@@ -1,0 +1,15 @@
+package chain
+
+// The numbers that decide, each with its class, as in package judge.
+const (
+	// set: how many times the errors that right devices have no other form of an operation explains.
+	mostFormed = 1e3
+	// set: how far a constant of another step is off, along whose direction errors may lie by any amount.
+	wrongBy = 1. / 64
+	// work: the contracts that are tried.
+	mostTried = 8
+	// work: the steps that are right by themselves at which faults are looked for, spread over all.
+	fewLooked = 3
+	// work: the operations that a subject names.
+	mostOperations = 6
+)
