@@ -45,6 +45,7 @@ func TestConstantStates(t *testing.T) {
 				}
 			}
 		}
+		b.unnamed = c.find
 		r := b.check()
 		if m := b.measured(1); math.Sqrt(b.gate.newSpreads(b.gate.claim).at(m.alike, m.of).few(measure.InPeak, 1)) > 40 {
 			t.Errorf("%.3g pixels alike, a scale of %.3g numbers: one number may be more than 40 deviations off", m.alike, m.of)

@@ -40,6 +40,7 @@ func TestLone(t *testing.T) {
 				i := m.X.W()*3 + 6
 				y.Data[i] = m.truth[i] + 30*m.s[i]
 			}
+			b.unnamed = at > 0
 			r := b.check()
 			switch {
 			case at == 0 && len(r.Findings) > 0:
@@ -199,6 +200,7 @@ func TestTwoLone(t *testing.T) {
 			y.Data[i] = m.truth[i] + e*m.s[i]
 		}
 	}
+	b.unnamed = true
 	r := b.check()
 	if len(r.Findings) == 0 || !strings.HasPrefix(r.Findings[0].Slice, "element (3,6) of channel 0") || strings.Contains(strings.Join(r.Notes, "; "), "correct devices reach") {
 		t.Errorf("findings %+v, notes %q: want element (3,6), and no word of what correct devices reach", r.Findings, r.Notes)

@@ -203,6 +203,7 @@ func TestNearer(t *testing.T) {
 			}
 			return d
 		}
+		b.unnamed = !c.right
 		r := b.check()
 		if c.right != (len(r.Findings) == 0) {
 			t.Errorf("%s: contract %q, findings %v", c.name, r.Contract, r.Findings)

@@ -37,7 +37,7 @@ func TestStepsOperands(t *testing.T) {
 			}
 		}
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
-		if c.faulty {
+		if b.unnamed = c.faulty; c.faulty {
 			b.after = func(t int, y *tensor.Tensor) {
 				if t == 2 {
 					y.Plane(1, 0)[77] += 1

@@ -16,6 +16,7 @@ func TestStrained(t *testing.T) {
 		for _, lambda := range []float64{1, emulate.CoarseLambda, 16, 64} {
 			b := newStepBench(t, precision, "", "layer", convex(.4)).wide()
 			b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, lambda) }
+			b.unnamed = lambda == 64
 			r := b.check()
 			if got, want := len(r.Findings) > 0, lambda == 64; got != want {
 				t.Errorf("%s, sums %g times as inexact: %d findings, Re %.3g", precision, lambda, len(r.Findings), float64(r.Steps[0].Re))
