@@ -16,7 +16,7 @@ import (
 // rooms are those that judge any graph, and how many numbers decide in each, by class. Fewer are better: lower a count
 // with the number that goes. A new one needs the sentence why no derivation gives it.
 var rooms = map[string]map[string]int{
-	"judge":          {"derived": 14, "set": 50, "work": 32},
+	"judge":          {"derived": 15, "set": 46, "work": 32},
 	"forward":        {"set": 1, "work": 4},
 	"kernel":         {"set": 3, "work": 1},
 	"internal/chain": {"set": 2, "work": 3},
@@ -24,7 +24,7 @@ var rooms = map[string]map[string]int{
 
 // arithmetic are the files of the operations themselves: the numbers in them are of an operation's definition, or of
 // its bound, beside its derivation.
-var arithmetic = regexp.MustCompile(`^(bound.*|expand.*|function|others|resize|steps|thin|scratch)\.go$`)
+var arithmetic = regexp.MustCompile(`^(bound.*|expand.*|chance|function|others|resize|steps|thin|scratch)\.go$`)
 
 // TestNumbersThatDecide: each room has its numbers in limits.go, each with its class, and no others: elsewhere there is
 // no constant of a package, and, in what is compared, multiplied or divided, no number but 0, 1, 2 and 1/2. Numbers of

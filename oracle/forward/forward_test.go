@@ -192,9 +192,12 @@ func TestFused(t *testing.T) {
 		}
 		return n.Op
 	})
-	fp16.BFloat16.RoundSlice(out.Data, out.Data)
-	if r := check(t, f, "bfloat16", "cpu", out, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "one kernel") {
-		t.Errorf("%s, %s: %s", r.Verdict, r.Contract, r.Reason)
+	for _, format := range []fp16.Format{fp16.Float32, fp16.BFloat16} { // as it stores
+		format.RoundSlice(out.Data, out.Data)
+		out.Format = format
+		if r := check(t, f, "bfloat16", "cpu", out, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "one kernel") {
+			t.Errorf("%v: %s, %s: %s", format, r.Verdict, r.Contract, r.Reason)
+		}
 	}
 }
 

@@ -191,12 +191,12 @@ func (p *piece) equal() answer {
 }
 
 // better reports whether an answer under a later contract is better than one under an earlier one: the
-// earlier one fails, or the device has far more of the later one's numbers.
+// earlier one fails, or the device is far nearer to the later one's numbers.
 func better(a, than answer) bool {
 	if (a.Verdict == judge.Fail) != (than.Verdict == judge.Fail) {
 		return a.Verdict != judge.Fail
 	}
-	return a.Verdict != judge.Fail && float64(a.Flips) < farFewer*float64(than.Flips)
+	return a.Verdict != judge.Fail && a.Off < farNearer*than.Off
 }
 
 // whole reports whether a piece is the network and not a layer of it.

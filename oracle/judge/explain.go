@@ -37,7 +37,7 @@ func (q *Question) explain(t *trial) (*trial, error) {
 		return nil, err
 	}
 	all, err := q.suspects(types, t)
-	distinct := slices.CompactFunc(slices.Clone(all), func(a, b suspect) bool { return q.far(t.e, a.y, b.y) < 1 })
+	distinct := slices.CompactFunc(slices.Clone(all), func(a, b suspect) bool { return q.far(t, a.y, b.y) < 1 })
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (q *Question) left(t *trial, y []float64) (all float64) {
 			continue
 		}
 		d, ulp := got-want, f.Ulp(t.stored[i])
-		if v := d * d / (t.e[i] + ulp*ulp*storing); v-v == 0 {
+		if v := d * d / (t.rare(i) + ulp*ulp*storing); v-v == 0 {
 			all += v
 		} else if d-d != 0 {
 			all += missing
@@ -179,14 +179,14 @@ func (f built) freedom() int {
 	return len(f.figures)
 }
 
-// far is how many deviations two outputs are apart, of which e are the expected squares of errors.
-func (q *Question) far(e, a, b []float64) float64 {
+// far is how many deviations two outputs are apart.
+func (q *Question) far(t *trial, a, b []float64) float64 {
 	f, all := q.Output.Format, 0.0
 	for i := range a {
 		x, y := f.Round(a[i]), f.Round(b[i])
 		if d := x - y; d != 0 {
 			ulp := f.Ulp(x)
-			if v := d * d / (e[i] + ulp*ulp*storing); v-v == 0 {
+			if v := d * d / (t.rare(i) + ulp*ulp*storing); v-v == 0 {
 				all += v
 			} else if d-d != 0 && (x == x || y == y) {
 				all += missing
@@ -202,12 +202,8 @@ func (q *Question) alike(e *trial, all []suspect) (alike []suspect) {
 	w := e.weights(q.Output.Format)
 	for _, s := range all {
 		_, power := q.amount(e, w, s.y, q.Output.Data)
-		limit := leastFar
-		for _, k := range e.kernels() {
-			a, p := q.amount(e, w, s.y, k)
-			limit = max(limit, faultTimes*math.Abs(a*p)+farther)
-		}
-		if power < limit && q.far(e.e, e.stored, s.y) < math.Sqrt(missing) {
+		limit := q.limitAlong(e, w, s.y)
+		if power < limit && q.far(e, e.stored, s.y) < math.Sqrt(missing) {
 			alike = append(alike, s)
 		}
 	}

@@ -129,11 +129,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 	w := t.weights(q.Output.Format)
 	consider := func(id string, faulty []float64) {
 		amount, power := q.amount(t, w, faulty, q.Output.Data)
-		limit := leastFar
-		for _, k := range t.kernels() {
-			a, p := q.amount(t, w, faulty, k)
-			limit = max(limit, faultTimes*math.Abs(a*p)+farther)
-		}
+		limit := q.limitAlong(t, w, faulty)
 		if id == allZero {
 			t.zero = power / limit
 		}
@@ -207,12 +203,20 @@ func (t *trial) lies(a *direction, squares float64, n int) {
 	}
 }
 
+// rare is the expected square of an error, or that of a rounding that goes to the other side.
+func (t *trial) rare(i int) float64 {
+	if t.edges == nil {
+		return t.e[i]
+	}
+	return max(t.e[i], t.edges[i])
+}
+
 // weights are one over the expected square of each error, with that of storing.
 func (t *trial) weights(f fp16.Format) []float64 {
 	w := make([]float64, len(t.y))
 	for i := range w {
 		ulp := f.Ulp(t.stored[i])
-		if w[i] = 1 / (t.e[i] + ulp*ulp*storing); w[i]-w[i] != 0 {
+		if w[i] = 1 / (t.rare(i) + ulp*ulp*storing); w[i]-w[i] != 0 {
 			w[i] = 0
 		}
 	}
@@ -256,6 +260,16 @@ func (q *Question) squares(t *trial, w, out []float64) (all float64) {
 		}
 	}
 	return all
+}
+
+// limitAlong is how many deviations right kernels' errors may be along what a fault changes.
+func (q *Question) limitAlong(t *trial, w, faulty []float64) float64 {
+	var right []float64
+	for _, k := range t.kernels() {
+		a, p := q.amount(t, w, faulty, k)
+		right = append(right, a*p)
+	}
+	return alongLimit(right, atOdds(t.statistics()+float64(len(Faults))))
 }
 
 // amount returns how much of a fault an output has, and how many deviations the whole fault is.

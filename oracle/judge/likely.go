@@ -400,9 +400,20 @@ func ofOne(op graph.Op) bool {
 // mostPlaces of them: where terms cancel, one rounding of a right kernel that goes the other way is many places.
 // The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare rounding does.
 // Of several results the nearest counts.
-func (q *Question) places(results ...[]float64) (sum float64) {
-	f := q.Output.Format
-	for i, got := range q.Output.Data[:len(results[0])] {
+func (q *Question) places(results ...[]float64) float64 {
+	return placesOff(q.Output.Format, q.Output.Data, results...)
+}
+
+// coarser is the format of steps or of the output, whichever has fewer numbers.
+func (q *Question) coarser() fp16.Format {
+	if q.Narrow.Half() {
+		return q.Narrow
+	}
+	return q.Output.Format
+}
+
+func placesOff(f fp16.Format, out []float64, results ...[]float64) (sum float64) {
+	for i, got := range out[:len(results[0])] {
 		near := float64(mostPlaces)
 		known := false
 		for _, y := range results {

@@ -1,23 +1,36 @@
 package judge
 
-import "github.com/refrun/refrun/fp16"
+import (
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+)
 
 // The numbers that decide what a verdict says, and which fault is named. Each has its class: derived, from what is known of
 // the arithmetic or of the statistic; simulated, measured on right kernels; set, by judgement, on tuning seeds alone; and
 // work, which bounds effort and not what is right. A test counts them, so that their number does not grow unseen. What the
 // bound of one operation consists of stands beside its derivation, in bound*.go, expand*.go, resize.go and function.go.
 
+// The law of right devices, see law.go.
+const (
+	// set: the chance that a right device fails a check: one in a million.
+	falseAlarm = 1e-6
+	// set: as how many simulated devices it counts that errors are independent and as large as expected, as theory has it.
+	asTheory = 8
+	// set: as how many numbers it counts that theory knows the level of errors: to sqrt(2/64), a fifth.
+	numbersOfTheory = 64
+	// derived: the chance that an error of a sum whose partial sums walk is beyond r deviations is e^(-1.11 r), see largestOf.
+	walkTail = 1.11
+	// derived: the variance of an extreme in squares of its scale (E. Gumbel, 1935).
+	extremeVariance = math.Pi * math.Pi / 6
+	// work: the terms of a continued fraction.
+	mostTerms = 1e6
+	// derived: what changes float64 numbers near 1 no more.
+	lastBits = 0x1p-50
+)
+
 // How far errors of right kernels may be above what is expected.
 const (
-	// set: deviations by which errors of a region, or along a fault, may be off whatever the simulated kernels show.
-	leastFar = 6.0
-	// set: a region may be so many times as far as the farthest simulated kernel, of which there are few.
-	regionTimes = 2.5
-	// set: and so many deviations farther.
-	farther = 3
-	// set: how many deviations of right kernels' farthest are usual. A row's errors have one cause, and so 30 rows are not as
-	// many errors as they have numbers.
-	mostUsual = 5
 	// set: how many times what is expected errors may be: that is the mean of a few simulated kernels, in which errors of one
 	// cause, such as a row's sum, are drawn a few times only.
 	usualSlack = 1.6
@@ -25,17 +38,6 @@ const (
 	productSlack = 8
 	// derived: the same of lines that are running sums, see slack.
 	runningSlack = 16
-	// derived: the variance of a region's squares, in quanta, over what is expected: 2 of normal errors, 1 of rare ones.
-	squareVariance = 3
-	// set: the square of how many deviations a single element may be off by.
-	loneSquares = 64
-	// set: and how many times as much as the farthest of simulated kernels, squared.
-	loneTimes = 2.25
-	// derived: how many deviations a sum of products may be off by. Most kernels add the products of an element one after the
-	// other: their errors are of the partial sums, which walk at random, and the squares of a walk vary as the integral of
-	// W^2 does, with a tail of e^(-pi^2 y/8) where the mean is y = 1/2. A normal number of such a variance is beyond r
-	// deviations with a chance of about e^(-1.11 r): 1e-10 is at 20.7.
-	chained = 20.7
 	// set: how many deviations a number is moved at most to find roundings that go the other way: of a million one goes farther.
 	mostFlip = 5
 	// set: how many places of float32 the effect of one inner rounding has at least that is not one of the float32 roundings
@@ -57,8 +59,6 @@ const (
 
 // What errors along a fault are.
 const (
-	// set: a fault may explain so many times as much as of any simulated kernel.
-	faultTimes = 1.5
 	// set: how far from 1 the amount of a fault may be.
 	nearAmount = .25
 	// set: or how many deviations of the amount.
@@ -156,8 +156,6 @@ const (
 	// set: where elements share an error, as those of a row do whose mean is off, so many kernels are simulated at least, and
 	// each is compared with what is expected without it: so much do right kernels differ.
 	leastCompared = 4
-	// work: those of more results of products are not compared.
-	mostCompared = 1 << 16
 	// set: the kernels that are simulated of each of many evaluations.
 	thinKernels = 4
 	// set: and of one that is less than mostDoubt times above a limit: a few say little of a tail.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -178,7 +179,7 @@ func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, 
 	if err == nil {
 		if x, _ := t.ways.excess(); x > 1 && x < mostDoubt {
 			t, err = q.tryKernels(types, c, cores, doubtKernels)
-			t.right, t.others = t.right[:thinKernels], t.others[:min(len(t.others), thinKernels)]
+			t.right = t.right[:thinKernels]
 		}
 	}
 	return t, err
@@ -202,11 +203,7 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernel
 	t.stored = make([]float64, len(t.y))
 	t.store(f, t.stored, t.y)
 	t.level, t.grain = q.level(), t.usualFlip(f)
-	var rare [][]float64
-	if t.flushed != nil {
-		rare = append(rare, t.flushed)
-	}
-	t.expect(f, rare)
+	t.expect(f)
 	q.statistics(t)
 	q.count(t)
 	return t, nil
@@ -285,22 +282,20 @@ func (q *Question) figures(t *trial) (f Figures, err error) {
 	return f, nil
 }
 
-// pool sets what each evaluation is off by, with limits of which all of them know more than one: none is less than
+// pool sets what each evaluation is off by, with laws of which all of them know more than one: none is narrower than
 // the median of all.
 func pool(all []Each) {
-	right, usual := map[string][]float64{}, map[string][]float64{}
+	laws := map[string][]law{}
 	for _, e := range all {
 		for way, f := range e.ways {
-			right[way], usual[way] = append(right[way], f.right), append(usual[way], f.usual)
+			laws[way] = append(laws[way], f.law)
 		}
 	}
-	middle := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
-	for way := range right {
-		r, u := middle(right[way]), middle(usual[way])
+	for way, of := range laws {
+		slices.SortFunc(of, func(a, b law) int { return cmp.Compare(a.spread(), b.spread()) })
 		for _, e := range all {
 			if f, is := e.ways[way]; is {
-				f.right, f.usual = max(f.right, r), max(f.usual, u)
-				e.ways[way] = f
+				e.ways[way] = f.under(f.wider(of[len(of)/2]))
 			}
 		}
 	}
@@ -313,19 +308,20 @@ func pool(all []Each) {
 type totals []total
 
 type total struct {
-	by             region
-	slack          float64
-	mine, expected []float64
-	right          [][]float64 // of each simulated kernel
+	by              region
+	slack           float64
+	mine, expected  []float64
+	variance, flips []float64
+	right           [][]float64 // of each simulated kernel
 }
 
 // add adds an evaluation's. One of another shape, as of a smaller batch, has regions of its own.
 func (all *totals) add(q *Question, t *trial) {
 	f := q.Output.Format
-	mine := t.counted(f, q.Output.Data, t.e)
+	mine := t.counted(f, q.Output.Data)
 	right := make([]counted, len(t.right))
 	for k, y := range t.right {
-		right[k] = t.counted(f, y, t.e)
+		right[k] = t.counted(f, y)
 	}
 	at := make([]int32, len(t.y))
 	for _, by := range q.regions() {
@@ -335,7 +331,7 @@ func (all *totals) add(q *Question, t *trial) {
 		k := slices.IndexFunc(*all, func(x total) bool { return x.by.way == by.way && x.by.n == by.n })
 		if k < 0 {
 			k = len(*all)
-			x := total{by: by, slack: t.slack(f, by), mine: make([]float64, by.n), expected: make([]float64, by.n), right: make([][]float64, len(right))}
+			x := total{by: by, slack: t.slack(f, by), mine: make([]float64, by.n), expected: make([]float64, by.n), variance: make([]float64, by.n), flips: make([]float64, by.n), right: make([][]float64, len(right))}
 			for m := range right {
 				x.right[m] = make([]float64, by.n)
 			}
@@ -344,6 +340,8 @@ func (all *totals) add(q *Question, t *trial) {
 		x := &(*all)[k]
 		sumUp(x.mine, mine.squares, at)
 		sumUp(x.expected, mine.expected, at)
+		sumUp(x.variance, mine.variance, at)
+		sumUp(x.flips, mine.flips, at)
 		for m := range x.right {
 			sumUp(x.right[m], right[m].squares, at)
 		}
@@ -357,25 +355,18 @@ func sumUp(sum []float64, x []float32, at []int32) {
 	}
 }
 
-// excess is how far the worst of all regions is above its limit, and where. A limit is no less than that of any one
+// excess is how far the worst of all regions is above its limit, and where. No law is narrower than that of any one
 // evaluation: a rare error that is right in it is right in the sum.
 func (all totals) excess(each []Each) (excess float64, at string) {
-	most := map[string]float64{}
-	for _, e := range each {
-		for way, f := range e.ways {
-			most[way] = max(most[way], f.limit(way))
-		}
-	}
+	joint := ways{}
 	for _, x := range all {
-		of, k := above(x.mine, x.expected, x.slack)
-		w := farthest{of: of, right: math.Inf(-1)}
-		for _, r := range x.right {
-			s, _ := above(r, x.expected, x.slack)
-			w.right = max(w.right, s)
+		w := x.by.farthest(x.mine, sumsLaw(x.slack, x.right, x.expected, x.variance, x.flips))
+		for _, e := range each {
+			if f, is := e.ways[x.by.way]; is && w.law != nil {
+				w = w.under(w.wider(f.law))
+			}
 		}
-		if e := of / max(w.limit(x.by.way), most[x.by.way]); e > excess {
-			excess, at = e, x.by.name(k)
-		}
+		joint.add(ways{x.by.way: w})
 	}
-	return excess, at
+	return joint.excess()
 }

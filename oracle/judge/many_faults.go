@@ -143,7 +143,7 @@ func (m *Many) other(p *probe, o Other, c Contract) ([]float64, error) {
 
 // consider notes a fault as the cause if the errors lie along it, or that this data would not show it.
 func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, error)) error {
-	right := make([]float64, thinKernels)
+	var right []float64
 	for k := range s.at {
 		p := &s.at[k]
 		p.ed, p.dd = 0, 0
@@ -159,19 +159,16 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 		if s.all && !any && k == 0 && math.Abs(amount-1) > mostOffCause { // a cause is there from the first wrong one on
 			return nil
 		}
-		for m := range min(len(right), len(p.t.right)) {
-			a, d := p.q.amount(p.t, p.w, faulty, p.t.right[m])
-			right[m] += a * d * d
+		for _, y := range p.t.right {
+			a, d := p.q.amount(p.t, p.w, faulty, y)
+			right = append(right, a*d)
 		}
 	}
 	_, dd := s.sum(0)
 	if dd == 0 {
 		return nil
 	}
-	limit := leastFar
-	for _, r := range right {
-		limit = max(limit, faultTimes*math.Abs(r)/math.Sqrt(dd)+farther)
-	}
+	limit := alongLimit(right, atOdds(float64(len(Faults)+len(s.Others))))
 	if math.Sqrt(dd) < limit {
 		if !slices.Contains(s.j.Blind, f.ID) {
 			s.j.Blind = append(s.j.Blind, f.ID)

@@ -373,10 +373,8 @@ func (t *trial) with(all []Question) (*trial, error) {
 			worst, most = &all[i], bad
 		}
 	}
+	joined["everywhere"] = sum.everywhere()
 	excess, region := joined.excess()
-	if s := sum.sigmas(); s > excess {
-		excess, region = s, "everywhere"
-	}
 	if t.passes() && (sum.violations > 0 || excess > 1) {
 		p, err := worst.search()
 		if err != nil {

@@ -8,6 +8,7 @@ func (q *Question) report(t *trial) *Report {
 		Store: q.Output.Format.String(), Elements: t.elements, Contract: t.Contract, Claimed: q.Claimed != nil, Violations: t.violations,
 		Flips: t.flips, Errors: t.errors(), Blind: t.blind, Untried: t.untried, Close: t.close, Worst: t.worst,
 	}
+	r.Off = t.off
 	if t.expected > 0 {
 		r.Power = t.power()
 	}

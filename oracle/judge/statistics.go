@@ -10,13 +10,14 @@ import (
 	"github.com/refrun/refrun/graph"
 )
 
-// farthest is how far errors are above what is expected, where they are the farthest of all regions of one
-// way: the output's, and those of simulated right kernels.
+// farthest is the least likely statistic of one way to divide an output: of the sums of squared errors over its regions,
+// or of its elements.
 type farthest struct {
-	of    float64
-	at    string
-	right float64
-	usual float64 // the mean of right kernels' and mostUsual deviations of them; 0 if it is not known
+	law
+	of     float64
+	at     string
+	chance float64 // the logarithm of it
+	count  float64 // how many there are
 }
 
 // ways are the farthest of each way to divide an output; those of pieces join.
@@ -25,50 +26,64 @@ type ways map[string]farthest
 func (w ways) add(p ways) {
 	for way, f := range p {
 		all, is := w[way]
-		if !is {
+		if count := all.count + f.count; !is || f.chance < all.chance {
+			f.count = count
 			w[way] = f
-			continue
+		} else {
+			all.count = count
+			w[way] = all
 		}
-		if f.of > all.of {
-			all.of, all.at = f.of, f.at
-		}
-		all.right, all.usual = max(all.right, f.right), max(all.usual, f.usual)
-		w[way] = all
 	}
 }
 
-// excess is the farthest of all over its limit, and where. A region fails if it is farther above what is
-// expected than 6 deviations, than 3 and two and a half times the farthest of a right kernel, and than usual: the
-// errors of a row have one cause, such as its sum's, so that regions vary more than numbers would. A single
-// element fails beyond 8 expected deviations, than usual, and one and a half times those of right kernels.
+// statistics is how many there are.
+func (w ways) statistics() (n float64) {
+	for _, f := range w {
+		n += f.count
+	}
+	return n
+}
+
+// excess is the farthest of all over its limit, and where. Within the limit it is the logarithm of its chance over that of
+// the limit.
 func (w ways) excess() (excess float64, at string) {
+	odds := atOdds(w.statistics())
 	for _, way := range slices.Sorted(maps.Keys(w)) {
-		f := w[way]
-		if x := f.of / f.limit(way); x > excess {
-			excess, at = x, f.at
+		if x := w[way].excess(odds); x > excess {
+			excess, at = x, w[way].at
 		}
 	}
 	return excess, at
 }
 
-// limit is how far a right kernel's farthest may be.
-func (f farthest) limit(way string) float64 {
-	if way == lone {
-		return max(loneSquares, loneTimes*f.right, f.usual)
+// under is the same statistic under another law.
+func (f farthest) under(l law) farthest {
+	f.law, f.chance = l, l.tail(f.of)
+	return f
+}
+
+func (f farthest) excess(odds float64) float64 {
+	if f.law == nil || f.chance >= odds {
+		return f.chance / odds
 	}
-	return max(leastFar, regionTimes*f.right+farther, f.usual)
+	return max(1+lastDigits, f.of/beyond(f.tail, odds))
 }
 
 const lone = "element"
 
 // quantum is what one element's squared error is counted in: what is expected of it, but not less than
-// the distance to the next stored number, squared, of which rare errors are one.
-func (t *trial) quantum(f fp16.Format, i int, e []float64) float64 {
+// the distance to the next stored number, squared, of which rare errors are one, or than the flip of an inner rounding.
+func (t *trial) quantum(f fp16.Format, i int) float64 { return t.quantumOf(f, i, t.e[i]) }
+
+func (t *trial) quantumOf(f fp16.Format, i int, expected float64) float64 {
 	ulp := f.Ulp(t.stored[i])
 	if !(ulp > 0) {
 		ulp = f.Smallest()
 	}
-	return max(e[i], ulp*ulp, t.grain)
+	if t.edges != nil {
+		expected = max(expected, t.edges[i])
+	}
+	return max(expected, ulp*ulp, t.grain)
 }
 
 // statistics compares the size of the errors, region by region, with that of simulated right kernels.
@@ -76,48 +91,58 @@ func (q *Question) statistics(t *trial) {
 	f := q.Output.Format
 	t.ways = ways{}
 	q.alone(t, f)
-	mine := t.counted(f, q.Output.Data, t.e)
+	mine := t.counted(f, q.Output.Data)
 	var right []counted
 	for _, k := range t.right {
-		right = append(right, counted{t.squares(f, k, t.e), mine.expected})
+		right = append(right, counted{t.squares(f, k), mine.expected, mine.variance, mine.flips})
 	}
 	at, runs := make([]int32, len(t.y)), [][]int32(nil)
 	for _, by := range q.regions() {
 		for i := range at {
 			at[i] = int32(by.of(i))
 		}
-		w := t.farthest(f, by, at, mine, right, t.others)
-		if w.of > w.limit(by.way) { // or it is one error, many times
+		w := t.farthest(f, by, at, mine, right)
+		if w.chance < atOdds(1) { // or it is one error, many times
 			if runs == nil {
 				runs = equals(t.y)
 			}
-			share := func(all []counted) []counted { return shares(all, once(runs, at, by.n)) }
-			joint := share(append([]counted{mine}, right...)) // whose expected errors are one slice
-			w = t.farthest(f, by, at, joint[0], joint[1:], share(t.others))
+			joint := shares(append([]counted{mine}, right...), once(runs, at, by.n)) // whose expected errors are one slice
+			w = t.farthest(f, by, at, joint[0], joint[1:])
 		}
 		t.ways[by.way] = w
 	}
 	t.excess, t.region = t.ways.excess()
 }
 
-// counted are squares of errors, and those that are expected, in a quantum of each element.
-type counted struct{ squares, expected []float32 }
+// counted are squares of errors, those that are expected, how these vary, and those of roundings that may go to the other
+// side, in a quantum of each element.
+type counted struct{ squares, expected, variance, flips []float32 }
 
-// counted counts an output's errors, of which e are expected.
-func (t *trial) counted(f fp16.Format, out, e []float64) counted {
-	c := counted{t.squares(f, out, e), make([]float32, len(out))}
+// counted counts an output's errors.
+func (t *trial) counted(f fp16.Format, out []float64) counted {
+	n := len(out)
+	c := counted{t.squares(f, out), make([]float32, n), make([]float32, n), make([]float32, n)}
 	for i := range out {
-		c.expected[i] = float32(e[i] * (1 / t.quantum(f, i, e)))
+		per := 1 / t.quantum(f, i)
+		x := t.e[i] * per
+		c.expected[i], c.variance[i] = float32(x), float32(varies(x))
+		if t.edges != nil {
+			c.flips[i] = float32(t.edges[i] * per)
+		}
 	}
 	return c
 }
 
-// squares are those of an output's errors, where e are expected.
-func (t *trial) squares(f fp16.Format, out, e []float64) []float32 {
+// varies is the variance of an element's square, in its quantum: 2 of a normal error, which is expected to have one, and of
+// rare ones, of a quantum each, what is expected.
+func varies(expected float64) float64 { return expected + float64(expected*expected) }
+
+// squares are those of an output's errors.
+func (t *trial) squares(f fp16.Format, out []float64) []float32 {
 	s := make([]float32, len(out))
 	for i, v := range out {
 		if d := v - t.stored[i]; d-d == 0 {
-			s[i] = float32(d * d * (1 / t.quantum(f, i, e)))
+			s[i] = float32(d * d * (1 / t.quantum(f, i)))
 		}
 	}
 	return s
@@ -135,41 +160,35 @@ func shares(all []counted, share []float64) []counted {
 	shared := make([]counted, len(all))
 	for k, c := range all {
 		if shared[k].squares = of(c.squares); k > 0 && &c.expected[0] == &all[k-1].expected[0] {
-			shared[k].expected = shared[k-1].expected
+			shared[k].expected, shared[k].variance, shared[k].flips = shared[k-1].expected, shared[k-1].variance, shared[k-1].flips
 		} else {
-			shared[k].expected = of(c.expected)
+			shared[k].expected, shared[k].variance, shared[k].flips = of(c.expected), of(c.variance), of(c.flips)
 		}
 	}
 	return shared
 }
 
-// farthest compares the regions of one way: of the output, of right kernels, and of these with what the others
-// of them have.
-func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, right, others []counted) farthest {
-	slack := t.slack(f, by)
-	var last []float32 // that was expected, and that sum by region
-	var expected []float64
-	of := func(c counted) (float64, int) {
-		if last == nil || &last[0] != &c.expected[0] {
-			last, expected = c.expected, gather(c.expected, at, by.n)
+// farthest is the least likely region of one way.
+func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, right []counted) farthest {
+	sums := make([][]float64, len(right))
+	for m, r := range right {
+		sums[m] = gather(r.squares, at, by.n)
+	}
+	of := sumsLaw(t.slack(f, by), sums, gather(mine.expected, at, by.n), gather(mine.variance, at, by.n), gather(mine.flips, at, by.n))
+	return by.farthest(gather(mine.squares, at, by.n), of)
+}
+
+// farthest is the least likely of sums over regions.
+func (by region) farthest(x []float64, of func(k int) squaresLaw) farthest {
+	w := farthest{count: float64(by.n)}
+	for k, sum := range x {
+		l := of(k)
+		if sum-l.flips <= l.slack*l.expected && w.law != nil { // as large as expected
+			continue
 		}
-		return above(gather(c.squares, at, by.n), expected, slack)
-	}
-	s, k := of(mine)
-	w := farthest{of: s, at: by.name(k), right: math.Inf(-1)}
-	for _, r := range right {
-		s, _ := of(r)
-		w.right = max(w.right, s)
-	}
-	var sum, square float64
-	n := float64(len(others))
-	for _, r := range others {
-		s, _ := of(r)
-		sum += s
-		square += s * s
-	}
-	if n > 1 {
-		w.usual = sum/n + mostUsual*math.Sqrt(max(0, square-sum*sum/n)/(n-1))
+		if c := l.tail(sum); w.law == nil || c < w.chance {
+			w.law, w.of, w.at, w.chance = l, sum, by.name(k), c
+		}
 	}
 	return w
 }
@@ -225,7 +244,7 @@ func gather(x []float32, at []int32, n int) []float64 {
 	return sum
 }
 
-// slack is how many times what is expected the errors of a region may be before deviations are counted. All
+// slack is how many times what is expected the errors of a region may be before they are unlikely. All
 // numbers of a column of a product are sums of the same weights in one order: how far its partial sums go on
 // the way is one walk for all of them, and not one for each. A walk's mean square, that of a bridge, has the
 // mean 1/6, and one in a thousand is beyond 1.17, seven times that (T. W. Anderson and D. A. Darling, 1952).
@@ -250,18 +269,4 @@ func (t *trial) slack(f fp16.Format, by region) float64 {
 		return productSlack
 	}
 	return usualSlack
-}
-
-// above is how far the worst region is above what is expected, in deviations. Squares are
-// counted in quanta, and no element is expected to have more than one. Normal errors of e in
-// all then have a variance of 2 e at most, and rare ones, of a quantum each, one of e: 3 e is
-// both. The 1 is for regions in which next to nothing is expected.
-func above(x, expected []float64, slack float64) (worst float64, at int) {
-	worst = math.Inf(-1)
-	for k := range x {
-		if s := (x[k] - slack*expected[k]) / (math.Sqrt(squareVariance*expected[k]) + 1); s > worst {
-			worst, at = s, k
-		}
-	}
-	return worst, at
 }

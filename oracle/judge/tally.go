@@ -17,6 +17,8 @@ type tally struct {
 	close      int     // that assert_close finds off
 	all        float64 // squared errors over what one is counted in, see quantum
 	expected   float64 // the same of what is expected
+	variance   float64 // and how that varies
+	flipped    float64 // and of roundings that may go to the other side
 	right      []counts
 	worst      *Worst
 	score      float64 // of the worst
@@ -51,6 +53,8 @@ func (t *tally) add(p *tally) {
 	t.close += p.close
 	t.all += p.all
 	t.expected += p.expected
+	t.variance += p.variance
+	t.flipped += p.flipped
 	t.right = t.right[:min(len(t.right), len(p.right))]
 	for m := range t.right {
 		t.right[m].flips += p.right[m].flips
@@ -61,30 +65,24 @@ func (t *tally) add(p *tally) {
 	}
 }
 
-// sigmas is how far all errors together are above what is expected, over the limit.
-func (t *tally) sigmas() float64 {
-	return t.far(t.all) / t.limit()
+// law is that of all errors together.
+func (t *tally) law() squaresLaw {
+	var x [][]float64
+	for _, k := range t.right {
+		x = append(x, []float64{k.all})
+	}
+	return sumsLaw(usualSlack, x, []float64{t.expected}, []float64{t.variance}, []float64{t.flipped})(0)
+}
+
+// everywhere is how likely all errors together are.
+func (t *tally) everywhere() farthest {
+	l := t.law()
+	return farthest{law: l, of: t.all, at: "everywhere", chance: l.tail(t.all), count: 1}
 }
 
 // power is the mean square of errors, over that of right kernels, from which on they would be seen if
 // they were everywhere.
-func (t *tally) power() float64 {
-	return (usualSlack*t.expected + t.limit()*t.deviation()) / t.expected
-}
-
-// limit is how far all errors of a right kernel together may be above what is expected.
-func (t *tally) limit() float64 {
-	limit := leastFar
-	for _, k := range t.right {
-		limit = max(limit, regionTimes*t.far(k.all)+farther)
-	}
-	return limit
-}
-
-// far is how many deviations squared errors are above what is expected.
-func (t *tally) far(all float64) float64 { return (all - usualSlack*t.expected) / t.deviation() }
-
-func (t *tally) deviation() float64 { return math.Sqrt(squareVariance*t.expected) + 1 }
+func (t *tally) power() float64 { return beyond(t.law().tail, atOdds(1)) / t.expected }
 
 // errors is the mean square of the errors over what is expected.
 func (t *tally) errors() float64 {
@@ -101,7 +99,7 @@ func (t *tally) errors() float64 {
 func (q *Question) count(t *trial) {
 	f := q.Output.Format
 	c := closeness[f]
-	n := &t.tally
+	n, edges := &t.tally, t.edges
 	n.elements, n.constant = len(t.y), true
 	if len(t.y) > 0 {
 		n.value = t.stored[0]
@@ -116,8 +114,12 @@ func (q *Question) count(t *trial) {
 		if math.Abs(got-want) > c[1]+c[0]*math.Abs(want) {
 			n.close++
 		}
-		u := t.quantum(f, i, t.e)
+		u := t.quantum(f, i)
 		n.expected += t.e[i] / u
+		n.variance += varies(t.e[i] / u)
+		if edges != nil {
+			n.flipped += edges[i] / u
+		}
 		for m, k := range t.right {
 			if d := k[i] - want; d != 0 {
 				n.right[m].flips++

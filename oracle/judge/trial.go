@@ -21,7 +21,8 @@ type trial struct {
 	// flushed is the output of a kernel that flushes subnormal numbers, nil if there are none
 	flushed []float64
 	e       []float64 // expected squares of errors
-	others  []counted // errors of each simulated kernel, by what is expected without it; nil if they are not known
+	// edges are squares of the errors of a kernel whose roundings go to the other side wherever they may; nil if none may.
+	edges []float64
 	tally
 	ways
 	excess float64 // how far the worst statistic is above its limit; above 1 it fails
@@ -31,6 +32,7 @@ type trial struct {
 	blind  []string
 	// untried are the steps of which it was not asked whether they alone are rounded
 	untried int
+	off     float64 // see Report
 	zero    float64 // how plainly zeros would be seen, over the limit
 	// level, if not nil, is applied to expected squares, and grain is the least that an error is counted in.
 	level func(e []float64)
@@ -74,7 +76,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	if faults || q.built.id != "" {
 		kernels = q.simulations()
 	}
-	if f == fp16.Float32 && !t.b.multiplies() {
+	if f == fp16.Float32 && !t.b.multiplies() { // where elements share an error, as those of a row do whose mean is off
 		kernels = max(kernels, leastCompared)
 	}
 	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
@@ -83,16 +85,20 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	}
 	t.stored = make([]float64, len(t.y))
 	t.store(f, t.stored, t.y)
-	var rare [][]float64
 	if flips {
-		rare, t.right = [][]float64{t.right[kernels]}, t.right[:kernels]
+		t.edges, t.right = t.right[kernels], t.right[:kernels]
+		for i, v := range t.edges {
+			t.edges[i] = 0
+			if d := v - t.stored[i]; d-d == 0 {
+				t.edges[i] = d * d
+			}
+		}
 	}
-	if t.flushed != nil {
-		rare = append(rare, t.flushed)
-	}
-	t.expect(f, rare)
+	t.grain = t.usualFlip(f)
+	t.expect(f)
 	q.statistics(t)
 	q.count(t)
+	t.off = placesOff(q.coarser(), q.Output.Data, t.y)
 	if faults && !(q.Brief && !t.passes()) {
 		return t, q.faults(types, t)
 	}
@@ -163,19 +169,39 @@ func (t *trial) admits(f fp16.Format, i int, got float64) admitted {
 
 // expect sets the expected squares of errors: half from the simulations, element by element, those of the
 // kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
-// are no less than those of the kernels whose roundings go the other way, or that flush, if there are such. Of float32 results
-// it counts each simulated kernel's errors too, by what is expected without that one.
-func (t *trial) expect(f fp16.Format, rare [][]float64) {
-	model := make([]float64, len(t.y))
-	for i := range model {
-		model[i] = t.model(f, i)
-	}
-	t.e = t.without(-1, model, rare)
-	if f == fp16.Float32 && len(t.right) >= leastCompared*t.kinds() && (len(t.y) <= mostCompared || !t.b.multiplies()) {
-		for m, k := range t.right {
-			t.others = append(t.others, t.counted(f, k, t.without(m, model, rare)))
+// are no less than those of a kernel that flushes, if there is one.
+func (t *trial) expect(f fp16.Format) {
+	e, kinds := make([]float64, len(t.y)), t.kinds()
+	var all, most float64
+	for i := range e {
+		for kind := range kinds {
+			mean, n := 0.0, len(t.right)/kinds
+			for m := kind; m < len(t.right); m += kinds {
+				if d := t.right[m][i] - t.stored[i]; d-d == 0 {
+					mean += d * d / float64(n)
+				}
+			}
+			e[i] = max(e[i], mean)
+		}
+		if s := t.model(f, i); s-s == 0 {
+			all += e[i]
+			most += s
 		}
 	}
+	for i := range e {
+		if s := t.model(f, i); s-s == 0 && most > 0 {
+			e[i] = e[i]/2 + s*all/most/2
+		}
+		if t.flushed != nil {
+			if d := t.flushed[i] - t.stored[i]; d-d == 0 {
+				e[i] = max(e[i], d*d)
+			}
+		}
+	}
+	if t.level != nil {
+		t.level(e)
+	}
+	t.e = e
 }
 
 // multiplies reports whether there are products, whose errors are each element's own.
@@ -189,44 +215,6 @@ func (t *trial) kinds() int {
 		return 2
 	}
 	return 1
-}
-
-// without are the squares that are expected without simulated kernel k; -1 is none of them.
-func (t *trial) without(k int, model []float64, rare [][]float64) []float64 {
-	e, kinds := make([]float64, len(t.y)), t.kinds()
-	var all, most float64
-	for i := range e {
-		for kind := range kinds {
-			mean, n := 0.0, len(t.right)/kinds
-			if k >= 0 && k%kinds == kind {
-				n--
-			}
-			for m := kind; m < len(t.right); m += kinds {
-				if d := t.right[m][i] - t.stored[i]; m != k && d-d == 0 {
-					mean += d * d / float64(n)
-				}
-			}
-			e[i] = max(e[i], mean)
-		}
-		if s := model[i]; s-s == 0 {
-			all += e[i]
-			most += s
-		}
-	}
-	for i := range e {
-		if s := model[i]; s-s == 0 && most > 0 {
-			e[i] = e[i]/2 + s*all/most/2
-		}
-		for _, y := range rare {
-			if d := y[i] - t.stored[i]; d-d == 0 {
-				e[i] = max(e[i], d*d)
-			}
-		}
-	}
-	if t.level != nil {
-		t.level(e)
-	}
-	return e
 }
 
 // model is what an element's squared error is in proportion to: of errors far below the distance of
