@@ -354,6 +354,12 @@ func judgedText(r *kernelReport) string {
 		b.WriteString(indented("every element is what a right kernel may return"))
 	default:
 		b.WriteString(indented(r.Reason))
+		switch r.Known {
+		case judge.Proved:
+			b.WriteString(indented("proved: outside the interval of all right kernels"))
+		case judge.ByOdds:
+			b.WriteString(indented(fmt.Sprintf("odds: of right kernels %.1g have such errors", r.Chance)))
+		}
 		if r.Fault != "" {
 			b.WriteString(indented("fault: " + r.Fault))
 			b.WriteString(indented("to do: " + r.Advice))

@@ -124,7 +124,7 @@ func TestKernelJudged(t *testing.T) {
 		want   string
 	}{
 		{[]float64{0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}, "", exitOK, "PASS  softmax to float32: 4 elements\n  every element is what a right kernel may return\n  contract found: float32 steps, one rounding at the end\n"},
-		{[]float64{0.09003057330846786, 0.24472847580909729, 0.6652409434318542, 1.8083124160766602}, "", exitFailed, "FAIL  softmax to float32: 4 elements\n  4 of 4 elements are what no right kernel returns\n  fault: the last term of the sums is left out\n"},
+		{[]float64{0.09003057330846786, 0.24472847580909729, 0.6652409434318542, 1.8083124160766602}, "", exitFailed, "FAIL  softmax to float32: 4 elements\n  4 of 4 elements are what no right kernel returns\n  proved: outside the interval of all right kernels\n  fault: the last term of the sums is left out\n"},
 		{make([]float64, 4), "", exitFailed, "fault: the output is zeros\n"},
 		{[]float64{0.0320587158203125, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}, "--variance one_pass", exitFailed, "contract claimed: float32 steps, one rounding at the end; one-pass variance\n"},
 	} {
@@ -162,7 +162,7 @@ func TestKernelFits(t *testing.T) {
 		return most
 	}
 	r := &kernelReport{Op: "scaled_dot_product_attention", Report: &judge.Report{
-		Verdict: judge.Fail, Store: "bfloat16", Elements: 1 << 30, Violations: 1 << 30, Flips: 1 << 30, Expected: 1 << 30, Errors: 1.234e+300, Close: 1 << 30,
+		Verdict: judge.Fail, Known: judge.ByOdds, Chance: 1e-300, Store: "bfloat16", Elements: 1 << 30, Violations: 1 << 30, Flips: 1 << 30, Expected: 1 << 30, Errors: 1.234e+300, Close: 1 << 30,
 		Reason: "1073741824 of 1073741824 elements are what no right kernel returns", Region: "the last, partial tile of rows 1048448 to 1048575, columns 1048448 to 1048575",
 		Fault: longest(func(f judge.Fault) string { return f.Title }), Advice: longest(func(f judge.Fault) string { return f.Advice }),
 		Worst: &judge.Worst{Index: []int{1023, 1023, 1023, 1048575}, Got: "-1.23456789e-38", Exact: "-1.23456789e-38", Low: "-1.23456789e-38", High: "-1.23456789e-38"},
@@ -198,6 +198,8 @@ func judgedPairs() []pair {
 	wrong := say(func(r *kernelReport) {
 		r.Verdict, r.Reason, r.Fault, r.Advice, r.Region = judge.Fail, "reason", "f", "a", "axis 0 at 1"
 	})
+	proved := say(func(r *kernelReport) { r.Verdict, r.Known = judge.Fail, judge.Proved })
+	odds := say(func(r *kernelReport) { r.Verdict, r.Known, r.Chance = judge.Fail, judge.ByOdds, 2e-9 })
 	empty := say(func(r *kernelReport) { r.Verdict, r.Flips = judge.NoPower, 0 })
 	unjudged := say(func(r *kernelReport) { r.Verdict, r.Flips, r.Unjudged = judge.NoPower, 0, "why" })
 	claimed := say(func(r *kernelReport) { r.Claimed = true })
@@ -214,6 +216,8 @@ func judgedPairs() []pair {
 		{"torch.testing.assert_close finds nothing", right, unjudged},
 		{"fault: f\n", wrong, right},
 		{"to do: a\n", wrong, right},
+		{"proved: outside the interval of all right kernels\n", proved, odds},
+		{"odds: of right kernels 2e-09 have such errors\n", odds, proved},
 		{"most of it: axis 0 at 1\n", wrong, right},
 		{"contract found: ", right, claimed},
 		{"contract claimed: ", claimed, right},

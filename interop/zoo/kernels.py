@@ -639,7 +639,7 @@ def judged(seed, kind, number):
     r = refrun.check_kernel(op, ins, out, **options)
     passed = {"refrun": r.ok or kind == "right" and r.verdict == "NO-POWER", **rules(op, out, truth, dtype)}
     return {"kind": kind, "number": number, "operation": which, "format": dtype, "fault": "".join(made[7:8]), "verdict": r.verdict, "passed": passed,
-            "inputs": [list(t.shape) for t in ins], "options": {k: str(v) for k, v in options.items()}, "contract": r.data.get("contract"), "reason": r.data.get("reason"), "named": r.data.get("fault"),
+            "inputs": [list(t.shape) for t in ins], "options": {k: str(v) for k, v in options.items()}, "contract": r.data.get("contract"), "reason": r.data.get("reason"), "known": r.data.get("known"), "chance": r.data.get("chance"), "named": r.data.get("fault"),
             "called": called(made[7], r.data.get("fault")) if kind == "wrong" else None}
 
 
@@ -680,6 +680,13 @@ def main():
         count = collections.Counter(said)
         total = collections.Counter(kind for kind, _ in said)
         print(f"| {rule} | {count['right', False]} of {total['right']} | {count['wrong', True]} of {total['wrong']} |")
+    chances = sorted(r["chance"] for r in all if r["kind"] == "right" and r["verdict"] == "PASS" and r.get("chance") is not None)
+    if chances:  # the law's own test, Kolmogorov's and Smirnov's: of right kernels no more than p have a chance up to p
+        n = len(chances)
+        more, limit = max((i + 1) / n - p for i, p in enumerate(chances)), math.sqrt(math.log(1e6) / (2 * n))
+        print(f"\nof {n} right ones the least chance is {chances[0]:.2g}; {more:.3f} more than p have a chance up to p: {'as' if more <= limit else 'NOT as'} it is stated (up to {limit:.3f})")
+    known = collections.Counter(r.get("known") for r in all if r["verdict"] == "FAIL")
+    print(f"\nof those that fail {known['proved']} are proved wrong, and {known['odds']} by odds")
     causes = collections.Counter(r["called"] for r in all if r["kind"] == "wrong" and r["verdict"] == "FAIL")
     named = sum(r["called"] != "none" or r["fault"] in CALLED for r in all if r["kind"] == "wrong" and r["verdict"] == "FAIL")
     print(f"\nof {sum(causes.values())} that fail: {causes['right']} causes right, {causes['wrong']} wrong, {causes['none']} none; {named} have a fault with a name")

@@ -202,7 +202,7 @@ func (q *Question) alike(e *trial, all []suspect) (alike []suspect) {
 	w := e.weights(q.Output.Format)
 	for _, s := range all {
 		_, power := q.amount(e, w, s.y, q.Output.Data)
-		limit := q.limitAlong(e, w, s.y)
+		limit := q.along(e, w, s.y).limit(atOdds(e.directions()))
 		if power < limit && q.far(e, e.stored, s.y) < math.Sqrt(missing) {
 			alike = append(alike, s)
 		}

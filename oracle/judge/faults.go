@@ -120,6 +120,7 @@ var outputs = []struct {
 type direction struct {
 	id         string
 	gain, left float64 // of the squared errors, and the share that it leaves
+	chance     float64 // that a right kernel's errors do, the logarithm
 }
 
 // faults looks for each fault in the errors, as small as it may be. An error is e = got - y, a fault's effect d,
@@ -129,7 +130,8 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 	w := t.weights(q.Output.Format)
 	consider := func(id string, faulty []float64) {
 		amount, power := q.amount(t, w, faulty, q.Output.Data)
-		limit := q.limitAlong(t, w, faulty)
+		law, odds := q.along(t, w, faulty), atOdds(t.directions())
+		limit := law.limit(odds)
 		if id == allZero {
 			t.zero = power / limit
 		}
@@ -138,7 +140,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			return
 		}
 		if amount*power > limit && math.Abs(amount-1) < max(nearAmount, amountFar/power) {
-			t.lies(&direction{id: id, gain: power * power * (2*amount - 1)}, q.squares(t, w, q.Output.Data), len(w))
+			t.lies(&direction{id: id, gain: power * power * (2*amount - 1), chance: law.tail(amount * power)}, q.squares(t, w, q.Output.Data), len(w))
 		}
 	}
 	for _, f := range Faults {
@@ -262,15 +264,18 @@ func (q *Question) squares(t *trial, w, out []float64) (all float64) {
 	return all
 }
 
-// limitAlong is how many deviations right kernels' errors may be along what a fault changes.
-func (q *Question) limitAlong(t *trial, w, faulty []float64) float64 {
+// along is how right kernels' errors lie along what a fault changes.
+func (q *Question) along(t *trial, w, faulty []float64) alongLaw {
 	var right []float64
 	for _, k := range t.kernels() {
 		a, p := q.amount(t, w, faulty, k)
 		right = append(right, a*p)
 	}
-	return alongLimit(right, atOdds(t.statistics()+float64(len(Faults))))
+	return alongOf(right)
 }
+
+// directions is how many statistics there are, with those of faults.
+func (t *trial) directions() float64 { return t.statistics() + float64(len(Faults)) }
 
 // amount returns how much of a fault an output has, and how many deviations the whole fault is.
 func (q *Question) amount(t *trial, w, faulty, out []float64) (amount, power float64) {

@@ -56,6 +56,12 @@ const (
 	NoPower = "NO-POWER" // this data would not tell a right kernel from one that returns zeros, or a constant
 )
 
+// How it is known that an output is wrong.
+const (
+	Proved = "proved" // an element is outside the interval of all right kernels
+	ByOdds = "odds"   // a right kernel is as far off only with a chance of [Report].Chance
+)
+
 // Report is the answer.
 type Report struct {
 	Verdict  string   `json:"verdict"`
@@ -65,6 +71,11 @@ type Report struct {
 	Claimed  bool     `json:"claimed"`  // whether it is the claimed one
 	// Reason is why it does not pass, in one line.
 	Reason string `json:"reason,omitempty"`
+	// Known is how it is known that an output fails: Proved or ByOdds.
+	Known string `json:"known,omitempty"`
+	// Chance is the chance that a right kernel's errors are as unlikely as these in any of the statistics: beyond one in a
+	// million they fail. It is 0 of what is proved.
+	Chance float64 `json:"chance"`
 	// Unjudged is why nothing was held against the output; then all figures are 0.
 	Unjudged string `json:"unjudged,omitempty"`
 	// Violations are elements that no right kernel returns.

@@ -118,15 +118,26 @@ func largestOf(n int, walks bool, x []float64) largestLaw {
 	return largestLaw{max(usual, mean), math.Sqrt((numbersOfTheory*float64(scale*scale) + square) / known), known}
 }
 
-// alongLimit is how far right devices' errors may lie along a direction, in deviations, with a chance: those of simulated
-// devices are x, and in theory they are normal. It is Student's law.
-func alongLimit(x []float64, chance float64) float64 {
-	devices, square := float64(asTheory+len(x)), float64(asTheory)
+// alongLaw is that of how far right devices' errors lie along a direction, in deviations: Student's.
+type alongLaw struct{ square, devices float64 }
+
+// alongOf is it where those of simulated devices are x. In theory they are normal.
+func alongOf(x []float64) alongLaw {
+	l := alongLaw{asTheory, float64(asTheory + len(x))}
 	for _, v := range x {
-		square += float64(v * v)
+		l.square += float64(v * v)
 	}
-	t := beyond(func(x float64) float64 { return ratioTail(1, devices, x) }, chance)
-	return math.Sqrt(max(1, square/devices) * t)
+	l.square = max(1, l.square/l.devices)
+	return l
+}
+
+func (l alongLaw) tail(x float64) float64 { return ratioTail(1, l.devices, float64(x*x)/l.square) }
+
+func (l alongLaw) limit(chance float64) float64 { return beyond(l.tail, chance) }
+
+// among is the chance that one of so many statistics is as unlikely as that.
+func among(chance, statistics float64) float64 {
+	return min(1, elem.Exp(min(0, chance+elem.Log(max(1, statistics)))))
 }
 
 // atOdds is the logarithm of the chance that each of so many statistics has.

@@ -168,7 +168,7 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	if dd == 0 {
 		return nil
 	}
-	limit := alongLimit(right, atOdds(float64(len(Faults)+len(s.Others))))
+	limit := alongOf(right).limit(atOdds(float64(len(Faults) + len(s.Others))))
 	if math.Sqrt(dd) < limit {
 		if !slices.Contains(s.j.Blind, f.ID) {
 			s.j.Blind = append(s.j.Blind, f.ID)

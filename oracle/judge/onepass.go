@@ -145,7 +145,7 @@ func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
 		off := min(1, math.Sqrt(max(0, g.usual*g.usual-less*less))/(v+eps)) / 2
 		power += g.seen * g.seen * off * off
 	}
-	if all != nil && math.Sqrt(power) < alongLimit(nil, atOdds(t.statistics())) {
+	if all != nil && math.Sqrt(power) < alongOf(nil).limit(atOdds(t.directions())) {
 		t.hide(onePassID)
 	}
 	return nil

@@ -8,7 +8,10 @@ func (q *Question) report(t *trial) *Report {
 		Store: q.Output.Format.String(), Elements: t.elements, Contract: t.Contract, Claimed: q.Claimed != nil, Violations: t.violations,
 		Flips: t.flips, Errors: t.errors(), Blind: t.blind, Untried: t.untried, Close: t.close, Worst: t.worst,
 	}
-	r.Off = t.off
+	r.Off, r.Chance = t.off, t.ways.chance()
+	if t.along != nil {
+		r.Chance = min(r.Chance, among(t.along.chance, t.directions()))
+	}
 	if t.expected > 0 {
 		r.Power = t.power()
 	}
@@ -35,6 +38,9 @@ func (q *Question) report(t *trial) *Report {
 	}
 	if r.Verdict != Fail {
 		return r
+	}
+	if r.Known = ByOdds; t.violations > 0 {
+		r.Known, r.Chance = Proved, 0
 	}
 	switch {
 	case t.violations > 0:

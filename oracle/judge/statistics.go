@@ -44,6 +44,15 @@ func (w ways) statistics() (n float64) {
 	return n
 }
 
+// chance is the chance that a right kernel is as far off as this in one of all statistics.
+func (w ways) chance() float64 {
+	least := 0.0
+	for _, f := range w {
+		least = min(least, f.chance)
+	}
+	return among(least, w.statistics())
+}
+
 // excess is the farthest of all over its limit, and where. Within the limit it is the logarithm of its chance over that of
 // the limit.
 func (w ways) excess() (excess float64, at string) {
