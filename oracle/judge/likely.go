@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -20,7 +19,7 @@ type finder struct {
 	types  []graph.Type
 	forms  []Form
 	all    []Contract
-	off    []float64       // of each, see places
+	off    []Distance      // of each
 	some   map[string]bool // the steps of which only some elements are rounded, as those of a row's last, partial vector
 }
 
@@ -36,7 +35,7 @@ func (q *Question) finder(types []graph.Type) (*finder, error) {
 		if len(s.all) < 3 {
 			break
 		}
-		off, err := s.places(c)
+		off, err := s.distance(c)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +53,13 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	if s.off == nil {
 		return s.all, nil
 	}
-	return s.from(s.starts()[0])
+	first := s.starts()[0]
+	contracts, err := s.from(first)
+	if err != nil || first == 0 {
+		return contracts, err
+	}
+	plain, err := s.from(0) // what is nearest may be so by chance, where numbers share all their errors
+	return append(contracts, plain...), err
 }
 
 // found is the best trial of a contract that is looked for.
@@ -88,27 +93,26 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 	return best, nil
 }
 
-// places is how far an output is from what a contract stores. Of a step of which only some elements are rounded, which
+// distance is how far an output is from what a contract stores. Of a step of which only some elements are rounded, which
 // they are is not known: each is as near as it is with the rounding or without.
-func (s *finder) places(c Contract) (float64, error) {
+func (s *finder) distance(c Contract) (Distance, error) {
 	y, err := s.few.made(c)
 	if err != nil || !slices.ContainsFunc(c.Round, func(name string) bool { return s.some[name] }) {
-		return s.few.places(y), err
+		return s.few.distance(y), err
 	}
 	all := *s.few
 	all.everywhere = true
 	rounded, err := all.made(c)
-	return s.few.places(y, rounded), err
+	return s.few.distance(y, rounded), err
 }
 
 // starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form alone.
+// What is nearest by chance leads astray: before it comes the one of the fewest roundings than which it is not plainly
+// nearer.
 func (s *finder) starts() (starts []int) {
-	ranked := make([]int, len(s.all))
-	for i := range ranked {
-		ranked[i] = i
-	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(s.off[a], s.off[b]) })
-	for _, i := range ranked {
+	ranked := s.ranked()
+	first := slices.IndexFunc(s.off, func(o Distance) bool { return !s.off[ranked[0]].Plainly(o) })
+	for _, i := range append([]int{first}, ranked...) {
 		again := func(k int) bool { return slices.Equal(s.all[k].Round, s.all[i].Round) }
 		if len(starts) < mostStarts && !slices.ContainsFunc(starts, again) {
 			starts = append(starts, i)
@@ -117,13 +121,23 @@ func (s *finder) starts() (starts []int) {
 	return starts
 }
 
+// ranked are the candidates, the nearest first.
+func (s *finder) ranked() []int {
+	ranked := make([]int, len(s.all))
+	for i := range ranked {
+		ranked[i] = i
+	}
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(s.off[a].Mean, s.off[b].Mean) })
+	return ranked
+}
+
 // from are the contracts to try from a candidate on, those of the fewest roundings first.
 func (s *finder) from(i int) ([]Contract, error) {
 	c, off, err := s.climb(s.all[i], s.off[i])
 	if err != nil {
 		return nil, err
 	}
-	if off < s.off[i] {
+	if off.Mean < s.off[i].Mean {
 		return []Contract{{Form: Form{written: s.q.Written}}, c, s.all[i]}, nil
 	}
 	return s.nearest(i), nil
@@ -157,7 +171,7 @@ func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
 		if err != nil {
 			return nil, err
 		}
-		off[way], all = few.places(y), append(all, c)
+		off[way], all = few.distance(y).Mean, append(all, c)
 	}
 	slices.SortStableFunc(all, func(a, b Contract) int { return cmp.Compare(off[a.Operands], off[b.Operands]) })
 	return all, nil
@@ -165,13 +179,9 @@ func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
 
 // nearest are the candidates that are about as near as one of them, mostTried of them, in their order.
 func (s *finder) nearest(to int) (near []Contract) {
-	ranked := make([]int, len(s.all))
-	for i := range ranked {
-		ranked[i] = i
-	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(s.off[a], s.off[b]) })
-	most := Nearly*s.off[to] + fewPlaces/float64(max(1, len(s.few.Output.Data)))
-	ranked = slices.DeleteFunc(ranked[:min(len(ranked), mostTried)], func(i int) bool { return s.off[i] > most })
+	ranked := s.ranked()
+	most := Nearly*s.off[to].Mean + fewPlaces/float64(max(1, len(s.few.Output.Data)))
+	ranked = slices.DeleteFunc(ranked[:min(len(ranked), mostTried)], func(i int) bool { return s.off[i].Mean > most })
 	if !slices.Contains(ranked, to) {
 		ranked = append(ranked, to)
 	}
@@ -246,9 +256,9 @@ func (s *finder) pairs(b *builder) (all []change) {
 }
 
 // climb goes from a contract to nearer ones.
-func (s *finder) climb(c Contract, off float64) (Contract, float64, error) {
+func (s *finder) climb(c Contract, off Distance) (Contract, Distance, error) {
 	small := len(s.q.Graph.Nodes) < 2 && len(s.expand(c.Form).names()) <= pairedNames // of which all are candidates
-	for moved := !small && s.q.Narrow != fp16.Float32; moved && off > 0; {
+	for moved := !small && s.q.Narrow != fp16.Float32; moved && off.Mean > 0; {
 		moved = false
 		b := s.expand(c.Form)
 		for _, changes := range [][]change{s.single(b), s.pairs(b)} {
@@ -256,7 +266,7 @@ func (s *finder) climb(c Contract, off float64) (Contract, float64, error) {
 			if err != nil {
 				return c, off, err
 			}
-			if o < off {
+			if o.Mean < off.Mean {
 				c, off, moved = to, o, true
 				break
 			}
@@ -267,19 +277,19 @@ func (s *finder) climb(c Contract, off float64) (Contract, float64, error) {
 
 // step makes those of some changes that bring a contract nearer, the one that does most first, and each of the others
 // if it does so still.
-func (s *finder) step(c Contract, off float64, changes []change) (Contract, float64, error) {
-	alone := make([]float64, len(changes))
+func (s *finder) step(c Contract, off Distance, changes []change) (Contract, Distance, error) {
+	alone := make([]Distance, len(changes))
 	ranked := []int{}
 	for i, by := range changes {
 		var err error
-		if alone[i], err = s.places(s.change(c, by)); err != nil {
+		if alone[i], err = s.distance(s.change(c, by)); err != nil {
 			return c, off, err
 		}
-		if alone[i] < Plainly*off {
+		if alone[i].Plainly(off) {
 			ranked = append(ranked, i)
 		}
 	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(alone[a], alone[b]) })
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(alone[a].Mean, alone[b].Mean) })
 	for k, i := range ranked {
 		to := s.change(c, changes[i])
 		o := alone[i]
@@ -288,11 +298,11 @@ func (s *finder) step(c Contract, off float64, changes []change) (Contract, floa
 				continue
 			}
 			var err error
-			if o, err = s.places(to); err != nil {
+			if o, err = s.distance(to); err != nil {
 				return c, off, err
 			}
 		}
-		if o < Plainly*off {
+		if o.Plainly(off) {
 			c, off = to, o
 		}
 	}
@@ -394,41 +404,4 @@ func ofOne(op graph.Op) bool {
 		return true
 	}
 	return moves[op.Name()]
-}
-
-// places is the mean square of how far an output is from what a contract stores, in places of its format and at most
-// mostPlaces of them: where terms cancel, one rounding of a right kernel that goes the other way is many places.
-// The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare rounding does.
-// Of several results the nearest counts.
-func (q *Question) places(results ...[]float64) float64 {
-	return placesOff(q.Output.Format, q.Output.Data, results...)
-}
-
-// coarser is the format of steps or of the output, whichever has fewer numbers.
-func (q *Question) coarser() fp16.Format {
-	if q.Narrow.Half() {
-		return q.Narrow
-	}
-	return q.Output.Format
-}
-
-func placesOff(f fp16.Format, out []float64, results ...[]float64) (sum float64) {
-	for i, got := range out[:len(results[0])] {
-		near := float64(mostPlaces)
-		known := false
-		for _, y := range results {
-			stored := f.Round(y[i])
-			ulp := f.Ulp(stored)
-			if !(ulp > 0) {
-				ulp = f.Smallest()
-			}
-			if d := math.Abs(got-stored) / ulp; d == d {
-				near, known = min(near, d), true
-			}
-		}
-		if known {
-			sum += near * near
-		}
-	}
-	return sum / float64(max(1, len(results[0])))
 }

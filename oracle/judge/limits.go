@@ -138,13 +138,13 @@ var closeness = map[fp16.Format][2]float64{
 // How contracts are compared.
 const (
 	// set: how much nearer a contract must be to be another one than by chance.
-	Plainly = .9
+	plainly = .9
+	// derived: or how many deviations of the mean difference: of ten thousand contracts one is nearer so by chance.
+	byChance = 4
 	// set: how many times as far as the nearest a contract may be that is about as near.
 	Nearly = 1.5
 	// set: and have so many single places more: the flips of right kernels, of which there may be none.
 	fewPlaces = 16
-	// set: the places that one number counts as at most, where terms cancel.
-	mostPlaces = 8
 )
 
 // How many kernels are simulated.

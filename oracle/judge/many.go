@@ -118,13 +118,16 @@ func (m *Many) Contracts(i int) ([]Contract, error) {
 }
 
 // Off is how far evaluation i is from what a contract stores, as [Question] compares contracts.
-func (m *Many) Off(i int, c Contract) (float64, error) {
+func (m *Many) Off(i int, c Contract) (Distance, error) {
 	q, _, err := m.question(i, m.At)
 	if err != nil {
-		return 0, err
+		return Distance{}, err
 	}
 	y, err := q.made(c)
-	return q.places(y), err
+	if err != nil {
+		return Distance{}, err
+	}
+	return q.distance(y), nil
 }
 
 // One judges evaluation i alone under a contract.

@@ -289,6 +289,7 @@ func (q *Question) candidates(types []graph.Type) (all []Contract) {
 	if q.Narrow == fp16.Float32 {
 		return all
 	}
+	plain := expand(q.Graph, types, Form{written: q.Written}, q.built).names()
 	for _, f := range forms {
 		b := expand(q.Graph, types, f, q.built)
 		names := b.names()
@@ -317,11 +318,19 @@ func (q *Question) candidates(types []graph.Type) (all []Contract) {
 		if len(names) > 1 {
 			all = append(all, Contract{f, names})
 		}
+		if own := besides(names, plain); len(own) > 1 && len(own) < len(names) {
+			all = append(all, Contract{f, own})
+		}
 		if few {
 			all = append(all, ofTwo(f, names)...)
 		}
 	}
 	return all
+}
+
+// besides are names that are not among others.
+func besides(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(others, n) })
 }
 
 // ofTwo are the contracts of two roundings.

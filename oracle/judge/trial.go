@@ -98,7 +98,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)
-	t.off = placesOff(q.coarser(), q.Output.Data, t.y)
+	t.off = distanceOf(q.coarser(), q.Output.Data, t.y).Mean
 	if faults && !(q.Brief && !t.passes()) {
 		return t, q.faults(types, t)
 	}

@@ -245,7 +245,7 @@ type candidate struct {
 	k        lower.Contract
 	many     *judge.Many
 	contract judge.Contract
-	off      float64 // how far the step is from it
+	off      judge.Distance // how far the step is from it
 }
 
 // likely are the contracts that may explain a step which the claim's own does not, the nearest first. In float32 they
@@ -265,7 +265,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	least, claim := off, c.claim
+	least, claim := off.Mean, c.claim
 	claim.Halves = after.Format.Half()
 	for _, k := range claim.Contracts() {
 		m := c.many(k)
@@ -281,12 +281,12 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 			if err != nil {
 				return nil, err
 			}
-			least = min(least, far)
+			least = min(least, far.Mean)
 			all = append(all, candidate{k, m, contract, far})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off, b.off) })
-	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (a.off > judge.Plainly*off || a.off > judge.Nearly*least) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off.Mean, b.off.Mean) })
+	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (!a.off.Plainly(off) || a.off.Mean > judge.Nearly*least) })
 	return all[:min(len(all), mostTried)], nil
 }
 
