@@ -103,7 +103,7 @@ type Report struct {
 	Unseen bool `json:"-"`
 	// Untried is how many steps of a long graph were not tried as the one that alone is rounded.
 	Untried int `json:"steps_not_tried_alone,omitempty"`
-	// Off is how far the output is from what is right: the mean square of places of the coarser of its format and that of
+	// Off is how far the output is from what is right, see Distance, in places of the coarser of its format and that of
 	// steps. What was cut into pieces has that of the first.
 	Off float64 `json:"-"`
 	// Order is the order of k in which a product was summed, of those that were tried; nil of other kernels.
