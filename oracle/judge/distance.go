@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
 )
 
 // Distance is how far an output is from what a contract stores.
@@ -45,7 +46,7 @@ func distanceOf(f fp16.Format, out []float64, results ...[]float64) (far Distanc
 		}
 		bits := 0.0
 		if near-near == 0 {
-			bits = math.Log2(1 + float64(near*near))
+			bits = elem.Log1p(float64(near*near)) / math.Ln2
 		}
 		far.bits = append(far.bits, float32(bits))
 		far.Mean += bits / float64(len(results[0]))
