@@ -1,6 +1,6 @@
 """What real devices return of five networks, and what faults make of them, each checked.
 
-    python devices.py [--networks resnet vit ...] [--right | --faults] [--seed 0]
+    python devices.py [--networks resnet vit ...] [--right | --faults] [--seed 0] [--device cuda]
 
 Right devices must pass and faults must fail, each in the layer that has it. The last line says whether all do.
 """
@@ -52,8 +52,21 @@ def openvino(module, inputs):
 
 
 def autocast(module, inputs):
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(inputs[0].device.type, torch.bfloat16):
         return module(*inputs)
+
+
+def narrow(module, inputs):
+    with torch.autocast(inputs[0].device.type, torch.float16):
+        return module(*inputs)
+
+
+def tf32(module, inputs):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    try:
+        return module(*inputs)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 def half(module, inputs):
@@ -70,6 +83,14 @@ DEVICES = [
     ("half", half, {"precision": "float16", "autocast": "none"}),
     ("onnxruntime", onnxruntime, {}),
     ("openvino", openvino, {}),
+]
+# Those of a GPU, where autocast is CUDA's.
+GPU = [
+    *[(name, run, {**claim, **({"autocast": "cuda"} if claim.get("autocast") == "cpu" else {})}) for name, run, claim in DEVICES[:5]],
+    ("eager-float16", narrow, {"precision": "float16", "autocast": "cuda"}),
+    ("compile-float16", lambda m, x: narrow(torch.compile(m), x), {"precision": "float16", "autocast": "cuda"}),
+    ("eager-tf32", tf32, {"precision": "tf32"}),
+    ("compile-tf32", lambda m, x: tf32(torch.compile(m), x), {"precision": "tf32"}),
 ]
 
 
@@ -256,13 +277,15 @@ class _Cutoff(_NoCutoff):
         self.m.cutoff = cutoff
 
 
-def right(names, seed):
+def right(names, seed, kind="cpu", keep=None):
     bad = 0
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     print(f"{'network':8s} {'device':18s} {'verdict':16s} {'max error':>10s} {'of expected':>11s}  contract")
     for name in names:
         module, inputs = networks.build(name, seed)
         net = refrun.describe(module, inputs)
-        for device, run, claim in DEVICES:
+        module, inputs = module.to(kind), tuple(x.to(kind) for x in inputs)
+        for device, run, claim in DEVICES if kind == "cpu" else GPU:
             torch._dynamo.reset()
             try:
                 with torch.no_grad():
@@ -272,6 +295,8 @@ def right(names, seed):
                 continue
             r = refrun.check_model(net, inputs, out, **claim)
             bad += not r.ok
+            if keep and not r.ok:
+                torch.save({"inputs": inputs, "output": out, "claim": claim}, f"{keep}/{name}-{device}-{seed}.pt")
             print(f"{name:8s} {device:18s} {r.verdict:16s} {r.one_step.get('max_abs', 0):10.3g} {float(r.one_step.get('rms_over_expected', 0)):11.3f}  {r.contract or r.reason}", flush=True)
             if device.startswith("eager"):
                 with torch.no_grad(), refrun.Layers(module) as layers:
@@ -308,11 +333,13 @@ if __name__ == "__main__":
     p.add_argument("--right", action="store_true")
     p.add_argument("--optimize", action="store_true", help="let torch.onnx optimize the files of ONNX Runtime and OpenVINO")
     p.add_argument("--faults", action="store_true")
+    p.add_argument("--device", default="cpu", help="where right ones run: cpu or cuda")
+    p.add_argument("--keep", help="a folder for inputs and outputs of right devices that fail")
     o = p.parse_args()
     globals()["OPTIMIZE"] = o.optimize
     began, bad = time.time(), 0
     if o.right or not o.faults:
-        bad += right(o.networks, o.seed)
+        bad += right(o.networks, o.seed, o.device, o.keep)
     if o.faults or not o.right:
         bad += wrong(o.networks, o.seed)
     print(f"{bad or 'none'} not as it should be, {time.time() - began:.0f} s")

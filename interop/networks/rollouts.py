@@ -1,14 +1,15 @@
 """Rollouts of networks of many kinds: right devices (PyTorch on a CPU) must pass, and faults fail at their step.
 
-    python rollouts.py [--steps 8] [--seeds 1] [--size 32] [NAME ...]
+    python rollouts.py [--steps 8] [--seeds 1] [--size 32] [--device cuda] [NAME ...]
 
-Each network is stepped by a convex policy in float32 and under autocast to bfloat16 and float16, recorded by
+Each network is stepped by a convex policy in float32 (on a GPU also in TF32) and under autocast to bfloat16 and float16, recorded by
 refrun.record and judged by refrun.check. A fault begins at step 3. One line a network and mode: right ones that
 passed, faults that failed, those at their step, seconds of a check.
 """
 
 import argparse
 import copy
+import shutil
 import tempfile
 import time
 import warnings
@@ -364,22 +365,23 @@ FAULTS = {"eps": eps, "activation": activation, "padding": padding, "skip": skip
 ROLLOUT = ("stale state", "alpha")
 
 
-def roll(folder, right, name, precision, fault, steps, size, samples, seed):
+def roll(folder, right, name, precision, fault, steps, size, samples, seed, device="cpu", compiled=False):
     """Records a rollout, with a fault from step FIRST on. None where the network cannot have it."""
     wrong = copy.deepcopy(right)
     if fault in FAULTS and not FAULTS[fault](wrong):
         return None
     torch.manual_seed(1000 + seed)
-    x = torch.randn(samples, CHANNELS.get(name, 3), size, size)
-    before = x
-    module = Device(right)
-    with warnings.catch_warnings(), torch.no_grad(), refrun.record(folder, module, like=None, alpha=.5, precision=precision, autocast=None if precision == "float32" else "cpu") as rec:
+    x = torch.randn(samples, CHANNELS.get(name, 3), size, size).to(device)
+    before, half = x, precision in ("bfloat16", "float16")
+    module = Device(torch.compile(right) if compiled else right)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    with warnings.catch_warnings(), torch.no_grad(), refrun.record(folder, module, like=right if compiled else None, alpha=.5, precision=precision, autocast=device if half else None) as rec:
         for t in range(1, steps + 1):
             bad = fault is not None and t >= FIRST
             module.now = wrong if bad and fault in FAULTS else None
             given = before if bad and fault == "stale state" else x
             rec.state(x)
-            with torch.autocast("cpu", getattr(torch, precision), enabled=precision != "float32"):
+            with torch.autocast(device, getattr(torch, precision) if half else None, enabled=half):
                 y = module(given)
             alpha = .51 if bad and fault == "alpha" else .5
             before, x = x, alpha * x + (1 - alpha) * y
@@ -411,6 +413,9 @@ def main():
     p.add_argument("--seeds", type=int, default=1)
     p.add_argument("--first", type=int, default=0, help="the first seed")
     p.add_argument("--precisions", default="float32,bfloat16,float16")
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--compiled", action="store_true", help="torch.compile's kernels, without faults")
+    p.add_argument("--keep", help="a folder for the cases that are judged wrongly")
     p.add_argument("-v", action="store_true")
     o = p.parse_args()
     torch.set_num_threads(1)
@@ -419,10 +424,10 @@ def main():
         for precision in o.precisions.split(","):
             counts, taken, checks = [0, 0, 0, 0, 0], 0.0, 0
             for seed in range(o.first, o.first + o.seeds):
-                net = build(name, seed)
-                for fault in (None, *FAULTS, *ROLLOUT):
+                net = build(name, seed).to(o.device)
+                for fault in (None,) if o.compiled else (None, *FAULTS, *ROLLOUT):
                     with tempfile.TemporaryDirectory() as d:
-                        if roll(d + "/case", net, name, precision, fault, o.steps, o.size, o.samples, seed) is None:
+                        if roll(d + "/case", net, name, precision, fault, o.steps, o.size, o.samples, seed, o.device, o.compiled) is None:
                             continue
                         began = time.time()
                         try:
@@ -431,6 +436,8 @@ def main():
                             print(f"   {name} {precision} {fault}: {e}", flush=True)
                             continue
                         took = time.time() - began
+                        if o.keep and (r.ok if fault else not r.ok):
+                            shutil.copytree(d + "/case", f"{o.keep}/{name}-{precision}-{seed}-{fault}".replace(" ", "-"))
                         taken, checks = taken + took, checks + 1
                     if fault is None:
                         counts[0] += 1

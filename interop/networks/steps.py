@@ -2,12 +2,13 @@
 
     python steps.py [--steps 8] [--seeds 1] [--precisions float32,bfloat16,float16] [NAME ...]
 
-Each step is run by PyTorch on the CPU in float32 and under autocast, recorded by refrun.record and judged by
+Each step is run by PyTorch in float32 and under autocast, recorded by refrun.record and judged by
 refrun.check. Right devices must pass, and faults, which begin at step 3, fail there. One line a step and precision:
 right ones that passed, faults that failed, those at their step, seconds of a check.
 """
 
 import argparse
+import shutil
 import tempfile
 import time
 import warnings
@@ -159,7 +160,7 @@ class Mesh(Step):
     def step(self, x, senders, receivers, length, edges=None):
         m = F.relu(self.edge(torch.cat([x[senders], x[receivers], length.to(x.dtype)], 1)))
         to = receivers if edges is None else receivers[:edges]
-        total = torch.zeros(x.shape[0], m.shape[1], dtype=m.dtype).index_add(0, to, m[: len(to)])
+        total = m.new_zeros(x.shape[0], m.shape[1]).index_add(0, to, m[: len(to)])
         return x + self.out(self.norm(F.relu(self.node(torch.cat([x, total.to(x.dtype)], 1)))))
 
     def faults(self):
@@ -207,6 +208,14 @@ class Device:
         return (self.other if bad and self.other else self.right)(*args, **kwargs)
 
 
+def moved(s, device):
+    """A step with all that it has on a device."""
+    put = lambda v: {k: put(x) for k, x in v.items()} if isinstance(v, dict) else [put(x) for x in v] if isinstance(v, (list, tuple)) else v.to(device) if hasattr(v, "to") else v
+    for k, v in vars(s).items():
+        setattr(s, k, put(v))
+    return s
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("names", nargs="*")
@@ -214,6 +223,8 @@ def main():
     p.add_argument("--seeds", type=int, default=1)
     p.add_argument("--first", type=int, default=0, help="the first seed")
     p.add_argument("--precisions", default="float32,bfloat16,float16")
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--keep", help="a folder for the cases that are judged wrongly")
     p.add_argument("-v", action="store_true")
     o = p.parse_args()
     torch.set_num_threads(1)
@@ -223,13 +234,16 @@ def main():
             counts, taken, checks = [0] * 5, 0.0, 0
             for seed in range(o.first, o.first + o.seeds):
                 torch.manual_seed(seed)
-                s = STEPS[name](o.steps)
+                s = moved(STEPS[name](o.steps), o.device)
+                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
                 for fault, what in {None: (None, None), **s.faults()}.items():
-                    with tempfile.TemporaryDirectory() as d, warnings.catch_warnings(), torch.autocast("cpu", getattr(torch, precision), enabled=precision != "float32"):
-                        refrun.record(d + "/case", Device(s.step, what), s.state, like=s.step, steps=o.steps, static=s.static, forcing=s.forcing, noise=s.noise, past=s.past)
+                    with tempfile.TemporaryDirectory() as d, warnings.catch_warnings(), torch.autocast(o.device, getattr(torch, precision, None), enabled=precision in ("bfloat16", "float16")):
+                        refrun.record(d + "/case", Device(s.step, what), s.state, like=s.step, steps=o.steps, static=s.static, forcing=s.forcing, noise=s.noise, past=s.past, precision="tf32" if precision == "tf32" else None)
                         began = time.time()
                         r = refrun.check(d + "/case")
                         taken, checks = taken + time.time() - began, checks + 1
+                        if o.keep and (r.ok if fault else not r.ok):
+                            shutil.copytree(d + "/case", f"{o.keep}/{name}-{precision}-{seed}-{fault}".replace(" ", "-"))
                     if fault is None:
                         counts[0] += 1
                         counts[1] += r.ok

@@ -140,7 +140,7 @@ class Chain:
     def autocast(self, *a):
         if self.dt == torch.float32:
             return self(*a)
-        with torch.autocast("cpu", dtype=self.dt):
+        with torch.autocast(a[0].device.type, dtype=self.dt):
             return self(*a).to(self.dt)
 
     def compiled(self, *a):

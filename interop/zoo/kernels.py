@@ -1,6 +1,6 @@
 """Single kernels, right and wrong, judged by refrun and by the tolerances that people use.
 
-    python interop/zoo/kernels.py --right 5000 --wrong 3000 --seed 31 --results FILE
+    python interop/zoo/kernels.py --right 5000 --wrong 3000 --seed 31 --results FILE [--device cuda]
 
 The same call goes on where one was stopped: a kernel is drawn by its number and the seed, and FILE keeps its result.
 
@@ -8,7 +8,7 @@ The same call goes on where one was stopped: a kernel is drawn by its number and
 on this CPU, and kernels written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in
 parts of K, variances in two passes and by Welford's updates, exp2 forms, and products as the matrix units of
 five GPUs add them. Wrong ones are the same with one of 20 faults that any operation can have, or one of those
-of its own. CALLED says which names of refrun's are right for each. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
+of its own. With --device cuda the right ones are what that GPU returns. CALLED says which names of refrun's are right for each. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
 else it is a kernel like others. The table says how many right ones each rule refuses, and how many wrong ones
 it lets pass. NO-POWER, of inputs that show nothing, is neither. Ctrl-C ends it with the table so far.
 
@@ -514,6 +514,8 @@ CHAINS = "conv_group_norm_gelu bias_gelu add_layer_norm scaled_softmax affine_si
 OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal crossed windowed swiglu geglu rotary_embedding "
        "gelu gelu_tanh silu sum mean std var max_pool2d softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
 ONLY = []  # the operations that are asked for
+KEEP = []  # a folder for the inputs and outputs of those that are judged wrongly
+DEVICE = ["cpu"]  # where right kernels run
 PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "crossed", "windowed", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")
 
 
@@ -585,6 +587,25 @@ def right(d):
     return which, op, ins, own(k, *[t.float() if t.is_floating_point() else t for t in ins]).to(dt), options, truth, name
 
 
+def on_gpu(d):
+    """A right kernel as PyTorch runs it on DEVICE: the library's own, or the one that is written here."""
+    name = d.r.choice(list(DTYPES))
+    which = d.r.choice(PRODUCTS if name == "tf32" and not ONLY else OPS)
+    name = "float32" if which in CHAIN_KINDS and name == "tf32" else name
+    dt = DTYPES[name]
+    op, ins, attrs, own, torchs, _ = case(d, which, dt)
+    truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = name == "tf32"
+    k, library = Kernel(d.r.choice(ORDERS), d.r.random() < 0.4, welford=d.r.random() < 0.3), torchs or (op if callable(op) else None)
+    there = [t.to(DEVICE[0]) for t in ins]
+    with torch.device(DEVICE[0]):
+        if library and (name == "tf32" or which in ("resize", "antialias", "scalars") or d.r.random() < 0.75):  # whose own are numpy's
+            out = library(*there)
+        else:
+            out = own(k, *[t.float() if t.is_floating_point() else t for t in there])
+    return which, op, ins, out.to(dt).cpu(), dict(attrs, **({"precision": "tf32"} if name == "tf32" else {})), truth, name
+
+
 def wrong(d):
     """A wrong one: the same, its fault, and whether it is worse than the right one."""
     name = d.r.choice(list(DTYPES))
@@ -634,9 +655,11 @@ def judged(seed, kind, number):
     d = Draw(seed * 1_000_000 + (500_000 if kind == "wrong" else 0) + number)
     made = None
     while made is None or kind == "wrong" and not made[-1]:
-        made = right(d) if kind == "right" else wrong(d)
+        made = (right if DEVICE[0] == "cpu" else on_gpu)(d) if kind == "right" else wrong(d)
     which, op, ins, out, options, truth, dtype = made[:7]
     r = refrun.check_kernel(op, ins, out, **options)
+    if KEEP and r.ok != (kind == "right"):
+        torch.save({"seed": seed, "kind": kind, "number": number, "inputs": ins, "output": out}, f"{KEEP[0]}/{seed}-{kind}-{number}.pt")
     passed = {"refrun": r.ok or kind == "right" and r.verdict == "NO-POWER", **rules(op, out, truth, dtype)}
     return {"kind": kind, "number": number, "operation": which, "format": dtype, "fault": "".join(made[7:8]), "verdict": r.verdict, "passed": passed,
             "inputs": [list(t.shape) for t in ins], "options": {k: str(v) for k, v in options.items()}, "contract": r.data.get("contract"), "reason": r.data.get("reason"), "known": r.data.get("known"), "chance": r.data.get("chance"), "named": r.data.get("fault"),
@@ -651,7 +674,10 @@ def main():
     p.add_argument("--only", nargs="*", default=[], help=f"these operations alone, by the names of this program; {', '.join(KINDS)} are drawn only so")
     p.add_argument("--names", action="store_true", help="print the name that refrun gives each fault")
     p.add_argument("--results", help="a file to keep each kernel's result in, a line of JSON each; those that are in it are not judged again")
+    p.add_argument("--device", default="cpu", help="where right kernels run: cpu or cuda")
+    p.add_argument("--keep", help="a folder for the inputs and outputs of those that are judged wrongly")
     a = p.parse_args()
+    DEVICE[:], KEEP[:] = [a.device], [a.keep] if a.keep else []
     OPS[:] = a.only or OPS
     ONLY[:] = a.only
     torch.set_num_threads(1)
