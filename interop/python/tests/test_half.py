@@ -152,5 +152,36 @@ class PostProcessed(unittest.TestCase):
         self.assertEqual(json.loads((self.case / "case.json").read_text())["rollout"]["precision"], "bfloat16")
 
 
+
+class Casts(unittest.TestCase):
+    """Casts in a module's own code, of which a recording in float32 has nothing."""
+
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.first, self.last = nn.Parameter(1 + torch.randn(64)), nn.Linear(64, 64), nn.Linear(64, 48)
+
+        def forward(self, x, by=1.0):
+            x = self.first(x)
+            f = x.float()
+            f = f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-6)
+            return self.last(by * f.to(x.dtype) * self.weight)
+
+    def test_described_before(self):
+        for half, dtype in HALVES.items():
+            with self.subTest(half=half):
+                torch.manual_seed(1)
+                m, x = self.Norm(), torch.randn(20, 64)
+                net, claim = refrun.describe(m, (x,)), {"precision": half, "autocast": "cpu"}
+                with torch.no_grad(), torch.autocast("cpu", dtype):
+                    right, wrong = m(x), m(x, 1.02)
+                self.assertTrue(refrun.check_model(net, (x,), right, **claim).ok)
+                self.assertFalse(refrun.check_model(net, (x,), wrong, **claim).ok)
+                with torch.no_grad():
+                    m.weight *= 1.02
+                with torch.autocast("cpu", dtype):
+                    self.assertFalse(refrun.check_model(net, (x,), m(x), **claim).ok)  # what was described is what is right
+
+
 if __name__ == "__main__":
     unittest.main()

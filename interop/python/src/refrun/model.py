@@ -77,9 +77,10 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
     options = {"kwargs": kwargs, "layers": layers, "precision": precision, "autocast": autocast, "budget": budget, "report": report, "junit": junit}
     said = _check(net, inputs, outputs, **options)
-    if not said.verdict.startswith("FAIL") or isinstance(module, Network):
+    plain = module.module if isinstance(module, Network) else module
+    if not said.verdict.startswith("FAIL") or plain is None:
         return said
-    for recorded, given in _in_half(module, inputs, kwargs, precision, autocast):
+    for recorded, given in _in_half(plain, inputs, kwargs, precision, autocast):
         other = _check(recorded, given, outputs, **options)
         if other.ok:
             return other

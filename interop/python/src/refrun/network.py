@@ -51,6 +51,18 @@ class Network:
 
     def __init__(self, inputs: List[Dict[str, Any]], nodes: List[Dict[str, Any]], outputs: List[str], weights: Dict[str, torch.Tensor]):
         self.inputs, self.nodes, self.outputs, self.weights = inputs, nodes, outputs, weights
+        self._module: Optional[nn.Module] = None
+        self._stamp: List[Tuple[int, int]] = []
+
+    def of(self, module: nn.Module) -> "Network":
+        """The network, with the module that it describes."""
+        self._module, self._stamp = module, _stamp(module)
+        return self
+
+    @property
+    def module(self) -> Optional[nn.Module]:
+        """The module that was described, while its tensors are as they were then."""
+        return self._module if self._module is not None and _stamp(self._module) == self._stamp else None
 
     @property
     def modules(self) -> Dict[str, str]:
@@ -77,6 +89,11 @@ class Network:
             doc["weights"] = weights
         tensors = save({k: t.detach().cpu().contiguous().clone() for k, t in self.weights.items()})
         return {name: (json.dumps(doc, indent=1, allow_nan=False) + "\n").encode(), weights or Path(name).stem + ".safetensors": tensors}
+
+
+def _stamp(module: nn.Module) -> List[Tuple[int, int]]:
+    """Which tensors a module has, and how often each was written to."""
+    return [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in module.state_dict(keep_vars=True).values() if isinstance(t, torch.Tensor)]
 
 
 def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: Optional[Mapping[str, Any]] = None, *,
@@ -107,7 +124,7 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
         want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
-    return _Converter(module, exported).convert(inputs, kwargs or {})
+    return _Converter(module, exported).convert(inputs, kwargs or {}).of(module)
 
 
 def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
