@@ -321,7 +321,7 @@ func TestFaults(t *testing.T) {
 				points = c.points(t, root, kind)
 			}
 			if !all {
-				step = max(1, len(points)/2)
+				step = max(1, len(points))
 			}
 			for i := day % step; i < len(points); i += step {
 				k := points[i]

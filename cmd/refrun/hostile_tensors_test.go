@@ -115,17 +115,20 @@ func hostileTensors(t *testing.T) (all []hostile) {
 	for ext, list := range files {
 		for i, data := range list {
 			name := put(t, fmt.Sprintf("tensor%d%s", i, ext), data)
-			all = append(all, hostile{"tensors " + ext, []string{"compare", name, name}},
-				hostile{"tensors " + ext, []string{"run", "--config", "good.yaml", "--x0", name}})
+			all = append(all, hostile{"tensors " + ext, []string{"compare", name, name}})
+			start := hostile{"tensors " + ext, []string{"run", "--config", "good.yaml", "--x0", name}}
 			if ext != ".safetensors" {
+				all = append(all, start)
 				continue
 			}
-			flag := []string{"--weights", "--trajectory", "--layers", "--tape"}[i%4]
+			// One reader is behind all flags: each file comes by one of them.
+			flag := []string{"--weights", "--trajectory", "--layers", "--tape"}[i/3%4]
 			args := []string{"check", "--config", "good.yaml", flag, name}
 			if flag != "--trajectory" {
 				args = append(args, "--trajectory", "good.safetensors")
 			}
-			all = append(all, hostile{"tensors " + ext, args}, hostile{"tensors " + ext, []string{"run", "--config", "good.yaml", "--x0", "zeros", "--weights", name}})
+			all = append(all, []hostile{start, {"tensors " + ext, args},
+				{"tensors " + ext, []string{"run", "--config", "good.yaml", "--x0", "zeros", "--weights", name}}}[i%3])
 		}
 	}
 	return all

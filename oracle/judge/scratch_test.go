@@ -25,7 +25,10 @@ func TestReleased(t *testing.T) {
 			for i, v := range q.Output.Data {
 				q.Output.Data[i] = q.Output.Format.Round(v * scale)
 			}
-			want, err := Check(q)
+			want, err := c.answer(t, name), error(nil)
+			if scale != 1 {
+				want, err = Check(q)
+			}
 			if err != nil {
 				t.Fatal(name, err)
 			}

@@ -475,7 +475,7 @@ func TestFewAsked(t *testing.T) {
 func TestSaturated(t *testing.T) {
 	t.Parallel()
 	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "tanh", Normalization: "batch"}
-	for member := range uint64(12) {
+	for member := range uint64(4) {
 		b := newStepBenchOf(t, "float32", "", config, rollout.Config{Policy: rollout.Autoregressive})
 		b.start = func(x []float64) {
 			for k, v := range x {
@@ -495,7 +495,7 @@ func TestSaturated(t *testing.T) {
 func TestOneLargeNormalized(t *testing.T) {
 	t.Parallel()
 	for _, n := range []rollout.Normalization{rollout.ZScore, rollout.MinMax} {
-		for seed := range uint64(6) {
+		for seed := range uint64(2) {
 			ro := convex(.9)
 			ro.Normalization = n
 			b := newStepBench(t, "float32", "", "group", ro)

@@ -59,6 +59,9 @@ func TestPolicyRoundings(t *testing.T) {
 				}
 				return d
 			}
+			if start != "around 0" && (name == "products rounded" || name == "once" || name == "a from 1 - a") {
+				continue // others are nearer to their limits there
+			}
 			if ones && name == "products cut" || start == "near 100" && wrong[name] {
 				continue // the roundings of such numbers are as large
 			}
