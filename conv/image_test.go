@@ -239,7 +239,7 @@ func TestPlanStrides(t *testing.T) {
 	r := rand.New(rand.NewPCG(39, 40))
 	var space Space
 	ran := map[string]int{}
-	for trial := range 120 {
+	for trial := range 60 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
 		taps := []int{1, 3, 3, 5, 7}[trial%5]
 		p := Square(1+r.IntN(3), taps/2, Padding(r.IntN(4)))

@@ -539,7 +539,7 @@ func (s lockless) OpenFile(name string, flag int, perm os.FileMode) (disk.File, 
 // dataset as one. Who loses a unit is told so, and goes on with the same call.
 func TestLockless(t *testing.T) {
 	for _, file := range []string{".safetensors", ".h5"} {
-		text := strings.Replace(own, `"operators":40`, fmt.Sprintf(`"operators":12,"store":{"file":%q}`, file), 1)
+		text := strings.Replace(own, `"operators":40`, fmt.Sprintf(`"operators":5,"store":{"file":%q}`, file), 1)
 		alone := plan(t, text, 1)
 		shard(t, alone, Shard{0, 1}, 2)
 		want := sums(t, alone)
