@@ -89,6 +89,13 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 				e += off * u * (math.Abs(y) + e)
 				sigma = deviation(sigma, v, i, typical*8*u*math.Abs(y))
 			}
+		case pointwise.Atan2:
+			e = turned(x, rx, z, rz)
+			if y-y == 0 && float64(float32(y)) != y {
+				off := kernels["atan2"].off(0, y)
+				e += off
+				sigma = deviation(sigma, v, i, typical*off)
+			}
 		case pointwise.PReLU: // x above 0 and x z below
 			if e = rx; x-rx < 0 {
 				e = max(rx, times(rx, math.Abs(z)+rz)) + times(min(x, 0), rz)
@@ -124,6 +131,19 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 		r = nil // which side of an edge a number is on is not followed
 	}
 	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// turned bounds the angle by which a point (z, x) turns where it moves by up to rz and rx: all of a turn beside
+// the half axis where angles jump, and where 0 is near; elsewhere the arc sine of a share t, up to pi/2 t.
+func turned(x, rx, z, rz float64) float64 {
+	r, rho := rx+rz, max(math.Abs(x), math.Abs(z)) // the one no less than how far it moves, the other no more than it is away
+	switch {
+	case r == 0:
+		return 0
+	case r >= rho || z-rz < 0 && math.Abs(x) <= rx:
+		return 2 * math.Pi
+	}
+	return math.Pi / 2 * (r / rho)
 }
 
 // scalar is a number that is written in a graph, which a kernel has in float32, or in float64 as here.

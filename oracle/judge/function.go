@@ -90,6 +90,7 @@ var kernels = map[string]limits{
 	"cos":         {steep: 1, off: relative(5)},
 	"tan":         {off: relative(10)},
 	"atan":        {off: relative(6)},
+	"atan2":       {off: relative(6)},
 	"erf":         {off: func(x, y float64) float64 { return max(9*u*math.Abs(y), 7*u) }}, // 7.1.26 of Abramowitz and Stegun: 1.5e-7, and its own roundings
 	"sigmoid":     {off: logisticOff},
 	"softplus":    {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 8*u) * math.Abs(y) }},
