@@ -205,7 +205,7 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernel
 	}
 	t.stored = make([]float64, len(t.y))
 	t.store(f, t.stored, t.y)
-	t.level, t.grain = q.level(), t.usualFlip(f)
+	t.level, t.grain = q.level(), t.largestFlip(f)
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)
@@ -238,10 +238,27 @@ func (q *Question) level() func(e []float64) {
 // what simulated kernels are off by, where that is more than float32 roundings are. Such errors are rare and
 // large, and are counted in themselves.
 func (t *trial) usualFlip(f fp16.Format) float64 {
-	if f != fp16.Float32 || len(t.round) == 0 {
+	all := t.flippedBy(f)
+	if len(all) == 0 {
 		return 0
 	}
-	var all []float64
+	return all[len(all)/2]
+}
+
+// largestFlip is the largest of them: in a chain that of the last step is far more than what is left of others.
+func (t *trial) largestFlip(f fp16.Format) float64 {
+	all := t.flippedBy(f)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1]
+}
+
+// flippedBy are squares of what simulated kernels are off by, where that is more than float32 roundings are.
+func (t *trial) flippedBy(f fp16.Format) (all []float64) {
+	if f != fp16.Float32 || len(t.round) == 0 {
+		return nil
+	}
 	for _, k := range t.right {
 		for i, v := range k {
 			if d := math.Abs(v - t.stored[i]); d > leastFlip*f.Ulp(t.stored[i]) && d-d == 0 {
@@ -249,11 +266,8 @@ func (t *trial) usualFlip(f fp16.Format) float64 {
 			}
 		}
 	}
-	if len(all) == 0 {
-		return 0
-	}
 	slices.Sort(all)
-	return all[len(all)/2]
+	return all
 }
 
 // figures measures errors from exact arithmetic.
