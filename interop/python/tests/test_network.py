@@ -209,6 +209,17 @@ class Traced(unittest.TestCase):
             for y, verdict in ((f(*x), "PASS"), (f(*x) * 1.001, "FAIL")):
                 self.assertEqual(refrun.check_kernel(f, list(x), y).verdict, verdict)
 
+    def test_composed(self):
+        g = torch.Generator().manual_seed(3)
+        x = torch.randn(3, 12, 30, generator=g)
+        for f, given in ((F.cosine_similarity, x[:2]), (lambda a, p, n: F.triplet_margin_loss(a, p, n, reduction="none"), x), (lambda a, b: F.poisson_nll_loss(a, b.abs(), reduction="none"), x[:2]),
+                         (lambda a, b: F.cosine_embedding_loss(a, b, a.new_ones(12), reduction="none"), x[:2]), (lambda a: a.roll(3, 1), x[:1]), (lambda a: torch.rot90(a, 1, (0, 1)), x[:1]),
+                         (lambda a, b: torch.linalg.cross(a[:, :3], b[:, :3]), x[:2]), (lambda m, a, b: torch.addr(m[:, :12], a[0, :12], b[0, :12]), x), (lambda a, b: torch.outer(a[0], b[0]), x[:2])):
+            for half in (torch.float32, torch.bfloat16):
+                ins = [t.to(half) for t in given]
+                for y, verdict in ((f(*ins), "PASS"), (f(*ins) * 1.03, "FAIL")):
+                    self.assertEqual(refrun.check_kernel(f, ins, y).verdict, verdict, f"{half}")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -140,7 +140,8 @@ def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 # Operations that are taken as what torch says they consist of.
 _COMPOSED = ("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-             "threshold", "margin_ranking_loss", "hinge_embedding_loss", "pairwise_distance")
+             "threshold", "margin_ranking_loss", "hinge_embedding_loss", "pairwise_distance", "cosine_similarity", "cosine_embedding_loss",
+             "triplet_margin_loss", "poisson_nll_loss", "roll", "rot90", "linalg_cross", "addr", "outer")
 
 
 # Recurrent ones: cells, and layers, which are as many cells as the sequence is long.
