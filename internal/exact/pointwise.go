@@ -216,10 +216,10 @@ func Erf(x float64) float64 {
 }
 
 // Gate returns a/(1 + e^-b) for a != 0 and b != 0. a has an even last bit. It is
-// transcendental, as e^-b is. For b > 2000 it is less than 2^-2800 of a below a.
+// transcendental, as e^-b is. For b > 64 it is less than 2^-92 of a below a.
 func Gate(a, b float64) float64 {
 	switch {
-	case b > 2000:
+	case b > 64:
 		return math.Copysign(Beside(math.Abs(a), -1), a)
 	case b < -2000:
 		return math.Copysign(least, a)
