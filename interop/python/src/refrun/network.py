@@ -54,14 +54,13 @@ class Network:
         self._module: Optional[nn.Module] = None
         self._stamp: List[Tuple[int, int]] = []
 
-    def of(self, module: nn.Module) -> "Network":
-        """The network, with the module that it describes."""
+    def _of(self, module: nn.Module) -> "Network":
+        """The network, which remembers the module that it describes."""
         self._module, self._stamp = module, _stamp(module)
         return self
 
-    @property
-    def module(self) -> Optional[nn.Module]:
-        """The module that was described, while its tensors are as they were then."""
+    def _described(self) -> Optional[nn.Module]:
+        """The module that was described; None once one of its tensors has changed."""
         return self._module if self._module is not None and _stamp(self._module) == self._stamp else None
 
     @property
@@ -124,7 +123,7 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
         want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
-    return _Converter(module, exported).convert(inputs, kwargs or {}).of(module)
+    return _Converter(module, exported).convert(inputs, kwargs or {})._of(module)
 
 
 def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
