@@ -121,7 +121,7 @@ func (d DType) number(bits uint64) float64 {
 		}
 		return 0
 	case Float8E4M3, Float8E4M3UZ, Float8E5M2, Float8E5M2UZ, Float4E2M1, Float8E8M0:
-		return minis[d].number(uint(bits))
+		return minis[d].Decode(uint8(bits))
 	}
 	t := dtypes[d]
 	if t.lo == 0 {
@@ -130,43 +130,12 @@ func (d DType) number(bits uint64) float64 {
 	return float64(int64(bits<<(64-t.bits)) >> (64 - t.bits))
 }
 
-// mini is a format of 8 bits or fewer.
-type mini struct {
-	exponent, mantissa, bias int
-	infinite                 bool // the greatest exponent is IEEE 754's
-	unsigned                 bool // and without a zero: E8M0
-	nan                      uint // the bits, without the sign, of NaN; beyond all bits for none
-	one                      bool // one zero and one NaN: -0 is NaN
-}
-
-var minis = map[DType]mini{
-	Float8E4M3:   {4, 3, 7, false, false, 0x7f, false},
-	Float8E4M3UZ: {4, 3, 8, false, false, 0x100, true},
-	Float8E5M2:   {5, 2, 15, true, false, 0x100, false},
-	Float8E5M2UZ: {5, 2, 16, false, false, 0x100, true},
-	Float4E2M1:   {2, 1, 1, false, false, 0x100, false},
-	Float8E8M0:   {8, 0, 127, false, true, 0xff, false},
-}
-
-func (m mini) number(bits uint) float64 {
-	sign := uint(1) << (m.exponent + m.mantissa)
-	negative, bits := !m.unsigned && bits&sign != 0, bits&(sign-1)
-	e, f := int(bits>>m.mantissa), bits&(1<<m.mantissa-1)
-	var v float64
-	switch {
-	case bits == m.nan, m.one && negative && bits == 0:
-		return fp16.NaN
-	case m.infinite && e == 1<<m.exponent-1 && f != 0:
-		return fp16.NaN
-	case m.infinite && e == 1<<m.exponent-1:
-		v = math.Inf(1)
-	case e == 0 && !m.unsigned:
-		v = math.Ldexp(float64(f), 1-m.bias-m.mantissa)
-	default:
-		v = math.Ldexp(float64(f+1<<m.mantissa), e-m.bias-m.mantissa)
-	}
-	if negative {
-		v = -v
-	}
-	return v
+// minis are the formats of 8 bits and fewer.
+var minis = map[DType]fp16.Narrow{
+	Float8E4M3:   fp16.E4M3,
+	Float8E4M3UZ: fp16.E4M3FNUZ,
+	Float8E5M2:   fp16.E5M2,
+	Float8E5M2UZ: fp16.E5M2FNUZ,
+	Float4E2M1:   fp16.E2M1,
+	Float8E8M0:   fp16.E8M0,
 }

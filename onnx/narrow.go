@@ -81,55 +81,26 @@ func quotient(x, scale, zero float64) float64 {
 }
 
 // round returns the number of a format next to v.
-func (o narrow) round(m mini, v float64) float64 {
-	largest := m.largest()
-	if v != v {
-		if o.to == Float4E2M1 {
-			return math.Copysign(0, -1)
-		}
-		return fp16.NaN
+func (o narrow) round(m fp16.Narrow, v float64) float64 {
+	if v != v && o.to == Float4E2M1 {
+		return math.Copysign(0, -1)
 	}
-	over := math.Inf(1)
-	switch {
-	case o.saturate || o.to == Float4E2M1:
-		over = largest
-	case !m.infinite:
-		over = fp16.NaN
+	by := fp16.MLDtypes
+	if o.saturate {
+		by = fp16.Saturated
 	}
-	a := math.Abs(v)
-	y := over
-	if a <= 2*largest {
-		_, e := math.Frexp(a)
-		unit := math.Ldexp(1, max(e-1, 1-m.bias)-m.mantissa) // between numbers there
-		if y = math.RoundToEven(a/unit) * unit; y > largest {
-			y = over
-		}
-	}
-	if y != y || y == 0 && m.one {
-		return y
-	}
-	return math.Copysign(y, v)
-}
-
-// largest returns the greatest finite number.
-func (m mini) largest() float64 {
-	all := uint(1)<<(m.exponent+m.mantissa) - 1
-	for bits := all; ; bits-- {
-		if v := m.number(bits); v-v == 0 {
-			return v
-		}
-	}
+	return m.Decode(m.Encode(v, by))
 }
 
 // power returns the power of 2 next to v.
 func (o narrow) power(v float64) float64 {
-	const least, largest = 0x1p-127, 0x1p127
+	least, largest := fp16.E8M0.Smallest(), fp16.E8M0.Largest()
 	switch {
 	case v != v || v < 0 || v == 0 && !o.saturate:
 		return fp16.NaN
 	case v == 0:
 		return least
-	case v > largest && !o.saturate && !(v < 1.5*0x1p127 && o.rounding != "up"):
+	case v > largest && !o.saturate && !(v < 1.5*largest && o.rounding != "up"):
 		return fp16.NaN
 	case v > largest:
 		return largest

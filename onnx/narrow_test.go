@@ -17,8 +17,8 @@ import (
 func nearestOf(d DType, v float64) float64 {
 	m := minis[d]
 	best, at, even := math.Inf(1), 0.0, false
-	for bits := range uint(1) << (1 + m.exponent + m.mantissa) {
-		x := m.number(bits)
+	for bits := range 1 << m.Bits() {
+		x := m.Decode(uint8(bits))
 		if x-x != 0 {
 			continue
 		}
@@ -55,10 +55,10 @@ func TestNarrow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			largest := m.largest()
+			largest := m.Largest()
 			// Beyond the middle of the greatest number and what would follow, in a format
 			// without an end, it is too great.
-			top := largest + math.Ldexp(1, int(math.Floor(math.Log2(largest)))-m.mantissa-1)
+			top := largest + math.Ldexp(1, int(math.Floor(math.Log2(largest)))-m.Mantissa()-1)
 			for i, v := range x.Data {
 				got, want := y[0].Data[i], 0.0
 				over := math.Abs(v) > top || math.Abs(v) == top && d != Float8E4M3 // whose last bit is even there
@@ -106,8 +106,8 @@ func TestPowers(t *testing.T) {
 func middles(r *rand.Rand, d DType) (x, scale, zero float64) {
 	m := minis[d]
 	var all []float64
-	for bits := range uint(1) << (m.exponent + m.mantissa) {
-		if v := m.number(bits); v-v == 0 {
+	for bits := range 1 << (m.Bits() - 1) {
+		if v := m.Decode(uint8(bits)); v-v == 0 {
 			all = append(all, v)
 		}
 	}
@@ -177,14 +177,14 @@ func TestNarrowQuotients(t *testing.T) {
 
 // ratNearest is the number of a type next to x/scale + zero, of two the even one, the greatest
 // beyond it.
-func ratNearest(m mini, x, scale, zero float64) float64 {
+func ratNearest(m fp16.Narrow, x, scale, zero float64) float64 {
 	of := func(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
 	v := of(x)
 	v.Quo(v, of(scale)).Add(v, of(zero))
 	var best *big.Rat
 	at, even := 0.0, false
-	for bits := range uint(1) << (1 + m.exponent + m.mantissa) {
-		c := m.number(bits)
+	for bits := range 1 << m.Bits() {
+		c := m.Decode(uint8(bits))
 		if c-c != 0 {
 			continue
 		}

@@ -2,7 +2,6 @@ package tensorcore
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -56,20 +55,11 @@ func (in Input) Has(v float64) bool {
 	case in == TF32:
 		return fp16.Float32.Round(v) == v
 	}
-	a := math.Abs(v)
-	if a == 0 {
-		return true
-	}
-	fraction, most := 3, 448.0
-	if in == E5M2 {
-		if fraction, most = 2, 57344; math.IsInf(v, 0) {
-			return true
-		}
-	}
-	_, e := math.Frexp(a)
-	place := math.Ldexp(1, max(e-1, in.lowest())-fraction)
-	return a <= most && math.Trunc(a/place)*place == a
+	return narrow[in].Holds(v)
 }
+
+// narrow are the formats of 8 bits.
+var narrow = map[Input]fp16.Narrow{E4M3: fp16.E4M3, E5M2: fp16.E5M2}
 
 // lowest returns the exponent of the smallest normal number.
 func (in Input) lowest() int { return [inputs]int{-14, -126, -126, -6, -14}[in] }

@@ -9,22 +9,16 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// An eight is a floating-point type of 8 bits.
+// eights are the types of 8 bits that operands are quantized to.
+var eights = []eight{{"E4M3", fp16.E4M3}, {"E5M2", fp16.E5M2}}
+
 type eight struct {
 	name string
-	p    int     // significant bits
-	low  int     // exponent of the smallest normal number
-	top  float64 // the largest number, to which all larger ones are rounded
+	fp16.Narrow
 }
 
-var eights = []eight{{"E4M3", 4, -6, 448}, {"E5M2", 3, -14, 57344}}
-
-// round rounds x to the nearest number of the type, to even.
-func (f eight) round(x float64) float64 {
-	_, e := math.Frexp(x)
-	ulp := math.Ldexp(1, max(e-1, f.low)-f.p+1)
-	return max(-f.top, min(f.top, math.RoundToEven(x/ulp)*ulp))
-}
+// round returns the number of the type nearest to x, of what is larger than all the largest.
+func (f eight) round(x float64) float64 { return f.Decode(f.Encode(x, fp16.Saturated)) }
 
 // of returns x in the type, over the scale that makes the largest of x the largest of the
 // type, or as it is, and that scale. All its numbers are half numbers too.
@@ -35,7 +29,7 @@ func (f eight) of(x *tensor.Tensor, scaled bool) (*tensor.Tensor, float64) {
 		for _, v := range x.Data {
 			most = max(most, math.Abs(v))
 		}
-		if s = fp16.Float32.Round(most / f.top); s == 0 {
+		if s = fp16.Float32.Round(most / f.Largest()); s == 0 {
 			s = 1
 		}
 	}
