@@ -71,6 +71,7 @@ var inward = map[string][]string{
 	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/exact", "internal/fault", "internal/memory"},
 	"network":              {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "matmul", "noise", "norm", "pool", "reduce", "tensor", "internal/par", "internal/rows", "internal/sorting", "internal/memory"},
+	"quantize":             {"fp16", "tensor"},
 	"pointwise":            {"fp16", "tensor", "internal/asm", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"dataset":              {"dataset/initial", "dataset/sample", "fp16", "noise", "operator", "rollout", "safetensors", "internal/disk", "internal/elem", "internal/fault", "internal/hdf5", "internal/par", "internal/strict", "internal/zarr", "internal/memory"},
 	"dataset/sample":       {"noise"},

@@ -226,7 +226,7 @@ func (n Narrow) Encode(v float64, c Cast) uint8 {
 		sign = 1 << (l.exponent + l.frac)
 	}
 	if v != v {
-		return l.nan(sign, c)
+		return l.nan(v, sign, c)
 	}
 	size, part := l.floor(math.Abs(v))
 	if part > 0.5 || part == 0.5 && size&1 == 1 {
@@ -241,7 +241,7 @@ func (n Narrow) Encode(v float64, c Cast) uint8 {
 	case l.has == ieee:
 		return l.top + 1 | sign
 	}
-	return l.nan(sign, c)
+	return l.nan(v, sign, c)
 }
 
 // signed is a code with its sign; there may be one zero.
@@ -268,8 +268,8 @@ func (l *layout) floor(a float64) (size int, part float64) {
 	return (e-l.least)<<l.frac + int(whole), places - whole
 }
 
-// nan returns the code of NaN.
-func (l *layout) nan(sign uint8, c Cast) uint8 {
+// nan returns the code of v, which is NaN unless the format has one.
+func (l *layout) nan(v float64, sign uint8, c Cast) uint8 {
 	last := uint8(1)<<(l.exponent+l.frac) - 1
 	switch l.has {
 	case oneNaN:
@@ -285,8 +285,8 @@ func (l *layout) nan(sign uint8, c Cast) uint8 {
 	if c != Torch {
 		return (last + 1) ^ sign
 	}
-	// The bits of the quiet float32 NaN with the bias changed, to nearest even, cut to a byte.
-	bits := uint32(0x7fc00000) + uint32(l.bias-127)<<23
+	// The bits of the float32 NaN with the bias changed, to nearest even, cut to a byte.
+	bits := math.Float32bits(float32(v))&^(1<<31) + uint32(l.bias-127)<<23
 	bits += 1<<(22-l.frac) - 1 + bits>>(23-l.frac)&1
 	return uint8(bits>>(23-l.frac))&last | sign
 }

@@ -1,0 +1,260 @@
+package quantize
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Part is what a quantizer explains of the scales, the zero points or the elements of a tensor.
+type Part struct {
+	Name  string
+	Total int
+	Wrong int      // that no way of the quantizer gives
+	First int      // the place of the first of them
+	Got   string   // what is there
+	Want  []string // and what is right
+	Ways  []string // the ways that give all; none if no single one does
+	One   bool     // all that is right is one number
+}
+
+// Explained is what a quantizer explains of a tensor.
+type Explained struct {
+	Parts []Part
+
+	// Of stochastic rounding: how many standard deviations of fair draws the mean of the results is
+	// off, and how far results depend on which neighbour is nearer.
+	Drift, Nearness float64
+}
+
+// Wrong counts all that is wrong.
+func (e *Explained) Wrong() (n int) {
+	for _, p := range e.Parts {
+		n += p.Wrong
+	}
+	return n
+}
+
+// tally collects a part.
+type tally struct {
+	Part
+	ways  uint64 // that explain all so far
+	names []string
+	one   string // the only text of what is right so far
+	many  bool
+}
+
+func newTally(name string, total int, names []string) *tally {
+	return &tally{Part: Part{Name: name, Total: total}, ways: 1<<len(names) - 1, names: names}
+}
+
+// add counts one number, of which the ways of the mask give what is there.
+func (t *tally) add(at int, mask uint64, got func() string, want func() []string) {
+	if t.ways &= mask; mask == 0 {
+		if t.Wrong++; t.Wrong == 1 {
+			t.First, t.Got, t.Want = at, got(), want()
+		}
+	}
+}
+
+// sees counts what is right, to see whether it is one number everywhere.
+func (t *tally) sees(right string) {
+	if t.one == "" {
+		t.one = right
+	}
+	t.many = t.many || t.one != right
+}
+
+func (t *tally) part() Part {
+	for w := t.ways; w != 0 && t.Wrong == 0; w &= w - 1 {
+		t.Ways = append(t.Ways, t.names[bits.TrailingZeros64(w)])
+	}
+	t.One = !t.many
+	return t.Part
+}
+
+// same compares numbers: NaN is NaN, and the zeros are one.
+func same(a, b float64) bool { return a == b || a != a && b != b }
+
+// Explain holds a tensor to what the quantizer makes of x in any way. Elements are held to the scales that are
+// there, unless those are wrong themselves.
+func (s *Spec) Explain(x *tensor.Tensor, got *Tensor) (*Explained, error) {
+	g, err := s.Grid(x.Shape)
+	if err != nil {
+		return nil, err
+	}
+	all := s.stats(x.Data, x.Shape, g)
+	e := &Explained{}
+	scales, zeros := s.explainScales(all, got, g, e)
+	s.explainElements(x, all, scales, zeros, got, g, e)
+	return e, nil
+}
+
+// explainScales adds the parts of scales and zero points, and returns those that elements are held to.
+func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (scales []float64, zeros []int) {
+	scales, zeros = make([]float64, len(all)), make([]int, len(all))
+	ways := s.ScaleWays()
+	if ways == nil {
+		for b := range all {
+			scales[b], zeros[b] = got.scale(b), got.zero(b)
+		}
+		return scales, zeros
+	}
+	var names []string
+	for _, w := range ways {
+		names = append(names, w.Name)
+	}
+	t, z := newTally("scale", len(all), names), newTally("zero_point", len(all), []string{"round(min/scale)"})
+	for b, of := range all {
+		there := got.Scales[s.place(b, g)]
+		mask, right := uint64(0), make([]float64, len(ways))
+		for k, w := range ways {
+			if right[k] = w.of(of, s.globals(got.Global, 0)); same(right[k], there) {
+				mask |= 1 << k
+			}
+		}
+		scales[b] = right[0]
+		if mask != 0 {
+			scales[b] = there
+		}
+		t.sees(digits(right[0]))
+		t.add(b, mask, func() string { return digits(there) }, func() []string { return distinct(right, digits) })
+		zeros[b] = s.zero(of, scales[b])
+		if s.Rule != MinMax {
+			continue
+		}
+		place, ok := got.zero(s.place(b, g)), uint64(0)
+		if place == zeros[b] {
+			ok = 1
+		}
+		z.sees(fmt.Sprint(zeros[b]))
+		z.add(b, ok, func() string { return fmt.Sprint(place) }, func() []string { return []string{fmt.Sprint(zeros[b])} })
+	}
+	e.Parts = append(e.Parts, t.part())
+	if s.Rule == MinMax {
+		e.Parts = append(e.Parts, z.part())
+	}
+	return scales, zeros
+}
+
+// distinct are texts of numbers, each once.
+func distinct[T any](of []T, text func(T) string) []string {
+	var l []string
+	seen := map[string]bool{}
+	for _, v := range of {
+		if s := text(v); !seen[s] {
+			seen[s] = true
+			l = append(l, s)
+		}
+	}
+	return l
+}
+
+// explainElements adds the part of elements.
+func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, zeros []int, got *Tensor, g *Grid, e *Explained) {
+	ways := s.QuotientWays()
+	names := make([]string, 0, 2*len(ways))
+	for _, w := range ways {
+		names = append(names, w.Name)
+	}
+	added := s.Element.Whole && s.Rounding == NearestEven
+	if added { // the zero point before rounding turns ties
+		for _, w := range ways {
+			names = append(names, w.Name+", the zero point added before rounding")
+		}
+	}
+	t, global := newTally("data", len(x.Data), names), s.globals(got.Global, 1)
+	var draws draws
+	as := s.written()
+	right := make([]uint8, len(names))
+	for i, v := range x.Data {
+		b := s.blockOf(g, i)
+		scale, zero, there := scales[b], zeros[b], got.Codes[i]
+		if scale != scale || v != v && !holdsNaN(as) { // it stands for NaN, whatever its code is
+			continue
+		}
+		mask := uint64(0)
+		for k, w := range ways {
+			q := w.of(v, scale, global, all[b])
+			if s.Rounding == Stochastic {
+				toward, away, part := as.around(q + float64(zero))
+				right[k] = toward
+				if same(as.Decode(there), as.Decode(away)) {
+					right[k] = away
+				}
+				if k == 0 && toward != away {
+					draws.add(part, same(as.Decode(there), as.Decode(away)))
+				}
+			} else {
+				right[k] = s.element(q, zero)
+			}
+			if same(as.Decode(right[k]), as.Decode(there)) {
+				mask |= 1 << k
+			}
+			if added {
+				n := k + len(ways)
+				if right[n] = as.Encode(f32(q+float64(s.shift(zero))), NearestEven, s.Overflow); right[n] == there {
+					mask |= 1 << n
+				}
+			}
+		}
+		if !t.many {
+			t.sees(digits(as.Decode(right[0])))
+		}
+		t.add(i, mask, func() string { return digits(as.Decode(there)) },
+			func() []string { return distinct(right, func(c uint8) string { return digits(as.Decode(c)) }) })
+	}
+	e.Drift, e.Nearness = draws.deviations()
+	e.Parts = append(e.Parts, t.part())
+}
+
+// written is what elements are written as.
+func (s *Spec) written() Element {
+	if s.Codes != nil {
+		return *s.Codes
+	}
+	return s.Element
+}
+
+// shift is a zero point unless it is ignored.
+func (s *Spec) shift(zero int) int {
+	if s.NoZero {
+		return 0
+	}
+	return zero
+}
+
+func holdsNaN(e Element) bool { return !e.Whole && e.Narrow.Holds(fp16.NaN) }
+
+// around are the two neighbours of v, and how far it is from the first, the one toward zero.
+func (e Element) around(v float64) (toward, away uint8, part float64) {
+	if !e.Whole {
+		return e.Narrow.Around(v)
+	}
+	v = min(max(v, float64(e.Low)), float64(e.High))
+	low := math.Floor(v)
+	return e.whole(low, NearestEven, Saturate), e.whole(math.Ceil(v), NearestEven, Saturate), v - low
+}
+
+// draws is the statistics of stochastic rounding: u is 1 where the neighbour away from zero was taken, which has the
+// chance p. The sums of u - p and of (u - p)(p - 1/2) have the mean 0 and known variances.
+type draws struct{ drift, ofDrift, near, ofNear float64 }
+
+func (d *draws) add(p float64, away bool) {
+	u := -p
+	if away {
+		u = 1 - p
+	}
+	v := float64(p * (1 - p))
+	d.drift += u
+	d.ofDrift += v
+	d.near += float64(u * (p - 0.5))
+	d.ofNear += float64(float64(v*(p-0.5)) * (p - 0.5))
+}
+
+func (d *draws) deviations() (drift, near float64) {
+	return d.drift / math.Sqrt(max(d.ofDrift, math.SmallestNonzeroFloat64)), d.near / math.Sqrt(max(d.ofNear, math.SmallestNonzeroFloat64))
+}
