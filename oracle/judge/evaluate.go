@@ -22,6 +22,9 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		if m%2 == 1 {
 			sims[m].fused = fused
 		}
+		if b.turns != nil {
+			sims[m] = simulation{of: sims[m].of, turns: b.turns[m]}
+		}
 	}
 	if flips {
 		sims = append(sims, simulation{of: make([]*tensor.Tensor, len(b.Values)), flips: true})
@@ -32,7 +35,9 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		balls[v] = held(t)
 		single := balls[v].single()
 		for _, s := range sims {
-			s.of[v] = single
+			if s.of[v] = single; s.turns != nil {
+				s.of[v] = t
+			}
 		}
 	}, func(n *graph.Node) error {
 		in := make([]ball, len(n.In))
@@ -65,12 +70,26 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
-				roundAll(f, sims, v, out[k])
+				if b.near != nil {
+					b.near.look(f, sims, v, out[k])
+				} else {
+					roundAll(f, sims, v, out[k])
+				}
 				if flusher != nil {
 					flusher.of[v] = roundTo(f, flusher.of[v], nil)
 				}
 				wide := out[k]
-				if out[k] = wide.round(f); !shared(out[k].v, wide.v) {
+				out[k] = wide.round(f)
+				out[k].v = turn(out[k].v, v, b.turned, !shared(out[k].v, wide.v))
+				for _, s := range sims {
+					switch {
+					case b.near != nil:
+						s.of[v] = out[k].v
+					case s.turns != nil:
+						s.turn(f, v, wide, out[k])
+					}
+				}
+				if !shared(out[k].v, wide.v) {
 					release(wide.v)
 				}
 				release(wide.r, wide.sigma, wide.cut, wide.drift)

@@ -120,8 +120,11 @@ type builder struct {
 	round  rounded
 	broken bool // whether the fault could be built in
 
-	truncates bool // whether the output is cut off, not rounded
-	thin      bool // whether no radii are asked for, see thinStep
+	truncates bool       // whether the output is cut off, not rounded
+	near      *nearEdges // is told the flips, if not nil
+	turned    []flip     // that all kernels have
+	turns     [][]flip   // that each kernel has, if not nil: its only errors
+	thin      bool       // whether no radii are asked for, see thinStep
 }
 
 // point is a step whose result a kernel may round to the inputs' format.

@@ -166,6 +166,8 @@ const (
 
 // What bounds effort.
 const (
+	// work: the flips that are tried one by one: of more, simulated kernels have their part.
+	mostFlips = 64
 	// work: contracts that are tried.
 	mostTried = 6
 	// work: of how many steps all pairs are candidates.

@@ -40,7 +40,8 @@ type Each struct {
 	Region                               string
 	Worst                                *Worst
 	Figures
-	ways ways
+	ways  ways
+	flips []flip // that a right device has, see flips.go
 }
 
 // Figures are errors of an output: from exact arithmetic, and from the contract.
@@ -145,6 +146,7 @@ func (m *Many) One(i int, c Contract) (*Each, error) {
 func (m *Many) Under(c Contract) (*Joint, error) {
 	j := &Joint{Contract: c}
 	var all totals
+	wrong := false // one evaluation is, whatever flips there are
 	for i := range m.N {
 		q, types, err := m.question(i, m.At)
 		if err != nil {
@@ -159,12 +161,22 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 		if err != nil {
 			return nil, err
 		}
-		each := Each{Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements, Errors: t.errors(), Worst: t.worst, ways: t.ways}
+		judged := q
+		if x, _ := t.ways.excess(); x > 1 && !wrong {
+			less, other, err := q.withFlips(types, t)
+			if err != nil {
+				return nil, err
+			}
+			if wrong = less == nil; !wrong {
+				judged, t = less, other
+			}
+		}
+		each := Each{flips: t.turns, Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements, Errors: t.errors(), Worst: t.worst, ways: t.ways}
 		if each.Figures, err = q.figures(t); err != nil {
 			return nil, err
 		}
 		j.Each = append(j.Each, each)
-		all.add(q, t)
+		all.add(judged, t)
 		if m.Progress != nil {
 			if err := m.Progress(i + 1); err != nil {
 				return nil, err
@@ -188,6 +200,7 @@ func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, 
 	return t, err
 }
 
+// tryKernels is tryThin with so many kernels.
 func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernels int) (*trial, error) {
 	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)

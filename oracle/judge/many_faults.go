@@ -3,6 +3,8 @@ package judge
 import (
 	"math"
 	"slices"
+
+	"github.com/refrun/refrun/tensor"
 )
 
 // Faults looks for what lies along a fault, at some evaluations: sum(e d w) over sum(d d w), of all of them together,
@@ -62,6 +64,14 @@ func (s *search) add(i int) error {
 	t, err := q.tryThin(types, s.j.Contract, s.Cores)
 	if err != nil {
 		return err
+	}
+	if t.turns = s.j.Each[i].flips; t.turns != nil {
+		less := *q
+		less.Output = tensor.Of(q.Output.Format, slices.Clone(q.Output.Data), q.Output.Shape...)
+		if err := q.less(types, t, &less); err != nil {
+			return err
+		}
+		q = &less
 	}
 	p := probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}
 	if p.kept, err = q.keep(t); err != nil {

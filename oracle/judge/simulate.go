@@ -23,6 +23,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 	}
 	err := q.each(q.blocks(types), t.Contract, func(of *Question, b *builder, round rounded) error {
 		b.cores, b.thin = t.b.cores, t.b.thin
+		b.near, b.turned, b.turns = t.b.near, t.b.turned, t.b.turns
 		out, right, flushed, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
 		if err != nil {
 			return err

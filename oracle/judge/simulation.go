@@ -21,6 +21,8 @@ type simulation struct {
 	flips bool
 	// flushes is a kernel whose only errors are flushes.
 	flushes bool
+	// turns, if not nil, are the only errors of a kernel: its flips.
+	turns []flip
 	// fused are the products that this kernel does not round, as they are one instruction with what adds them; nil is
 	// none.
 	fused []bool
@@ -30,7 +32,10 @@ type simulation struct {
 func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
 	op, changed := scalarsIn(n.Op, fp16.Float32)
-	same := !changed
+	if s.turns != nil {
+		op, changed = n.Op, false
+	}
+	same, errs := !changed, !s.flips && !s.flushes && s.turns == nil
 	flushes := s.flushes && computes(op)
 	for k, v := range n.In {
 		if in[k] = s.of[v]; flushes {
@@ -38,7 +43,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		}
 		same = same && in[k] == balls[v].v
 	}
-	if made := out[0].made; made != nil && !s.flips && !s.flushes {
+	if made := out[0].made; made != nil && errs {
 		y, err := made(in, s.r)
 		if err == nil {
 			s.of[n.Out[0]] = noisy(y, out[0], s.r, s.cuts, true)
@@ -62,7 +67,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		case flushes:
 			s.of[v] = less(flush(s.of[v]), out[k].lost)
 		case s.fused != nil && s.fused[v]:
-		case !s.flips && !s.flushes:
+		case errs:
 			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts, !same)
 		}
 	}
@@ -71,8 +76,8 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 
 // roundAll rounds a step of all kernels.
 func roundAll(f rounding, sims []simulation, v int, b ball) {
-	last := sims[len(sims)-1]
-	if last.flips && b.r != nil {
+	if n := len(sims); n > 0 && sims[n-1].flips && b.r != nil {
+		last := sims[n-1]
 		exact := last.of[v]
 		last.of[v] = flipped(f, exact, sims[:len(sims)-1], v, b)
 		if !shared(exact, b.v) {
@@ -81,6 +86,9 @@ func roundAll(f rounding, sims []simulation, v int, b ball) {
 		sims = sims[:len(sims)-1]
 	}
 	for _, s := range sims {
+		if s.turns != nil {
+			continue
+		}
 		wide := s.of[v]
 		if s.of[v] = roundTo(f, wide, s.r); wide != s.of[v] && !shared(wide, b.v) {
 			release(wide)

@@ -34,6 +34,7 @@ type trial struct {
 	untried int
 	off     float64 // see Report
 	zero    float64 // how plainly zeros would be seen, over the limit
+	turns   []flip  // that the output is judged less of
 	// level, if not nil, is applied to expected squares, and grain is the least that an error is counted in.
 	level func(e []float64)
 	grain float64
