@@ -43,22 +43,18 @@ func (n *nearEdges) look(f rounding, sims []simulation, v int, like ball) {
 			squares += float64(d * d)
 		}
 		s := math.Sqrt(max(variance, squares/float64(len(sims))))
-		to := f.across(x, mostFlip*s)
-		if y := f.Round(x); to == y || to-to != 0 || x-x != 0 {
-			continue
-		} else if n.flips = append(n.flips, flip{v, i, to, math.Abs(x-(y/2+to/2)) / s}); len(n.flips) > mostFlips {
-			n.many = true
+		for _, side := range []float64{-s, s} {
+			for last, far := f.Round(x), 1.; far <= mostFlip; far++ {
+				if to := f.Round(x + far*side); to != last && to-to == 0 && x-x == 0 {
+					n.flips = append(n.flips, flip{v, i, to, math.Abs(x-(last/2+to/2)) / s})
+					last = to
+				}
+			}
+		}
+		if n.many = len(n.flips) > mostFlips; n.many {
 			return
 		}
 	}
-}
-
-// across is what x is rounded to on the other side of an edge within s, and what it is rounded to where there is none.
-func (r rounding) across(x, s float64) float64 {
-	if y := r.Round(x + s); y != r.Round(x) {
-		return y
-	}
-	return r.Round(x - s)
 }
 
 // turn sets the numbers of a rounded step that flips change; those of a kernel's own memory.
