@@ -70,10 +70,10 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
-				if b.near != nil {
-					b.near.look(f, sims, v, out[k])
-				} else {
+				if b.near == nil {
 					roundAll(f, sims, v, out[k])
+				} else if err := b.near.look(f, sims, v, out[k]); err != nil {
+					return err
 				}
 				if flusher != nil {
 					flusher.of[v] = roundTo(f, flusher.of[v], nil)

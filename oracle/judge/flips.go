@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -9,10 +10,10 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// A rounding of an inner result that goes to the other side is as large as the format is coarse, and may move a whole row
-// of an output. Which numbers stand that near an edge is known. Where they are few, it is by chance that a simulated kernel
-// has the flip that a right device has. So where such an output is off, each flip is tried, and what is judged is the output
-// less what the flips move that explain it.
+// A rounding of an inner result that goes to the other side is as large as the format is coarse, and may move a whole
+// row of an output. Which numbers stand that near an edge is known. Where they are few, it is by chance that a
+// simulated kernel has the flip that a right device has. So where such an output is off, each flip is tried, and what is
+// judged is the output less what the flips move that explain it.
 
 // flip is a number that is rounded to the other side of an edge.
 type flip struct {
@@ -24,13 +25,16 @@ type flip struct {
 // nearEdges finds the flips of one evaluation.
 type nearEdges struct {
 	flips []flip
-	many  bool // more than mostFlips, of which simulated kernels have their part
 }
 
-// look adds the flips of a step's results, which simulated kernels have before their rounding, and without any flip before.
-func (n *nearEdges) look(f rounding, sims []simulation, v int, like ball) {
-	if n.many || f.some {
-		return
+// errManyFlips says that there are more than mostFlips, of which simulated kernels have their part.
+var errManyFlips = errors.New("many flips")
+
+// look adds the flips of a step's results, which simulated kernels have before their rounding, and without any flip
+// before.
+func (n *nearEdges) look(f rounding, sims []simulation, v int, like ball) error {
+	if f.some {
+		return nil
 	}
 	for i, x := range like.v.Data {
 		variance := 0.0
@@ -51,10 +55,11 @@ func (n *nearEdges) look(f rounding, sims []simulation, v int, like ball) {
 				}
 			}
 		}
-		if n.many = len(n.flips) > mostFlips; n.many {
-			return
+		if len(n.flips) > mostFlips {
+			return errManyFlips
 		}
 	}
+	return nil
 }
 
 // turn sets the numbers of a rounded step that flips change; those of a kernel's own memory.
@@ -71,8 +76,8 @@ func turn(t *tensor.Tensor, v int, flips []flip, own bool) *tensor.Tensor {
 	return t
 }
 
-// turn rounds the numbers of a kernel whose only errors are flips, beside those of all: wide is what has none, before its
-// rounding, and like after it.
+// turn rounds the numbers of a kernel whose only errors are flips, beside those of all: wide is what has none, before
+// its rounding, and like after it.
 func (s simulation) turn(f rounding, v int, wide, like ball) {
 	if t := s.of[v]; shared(t, wide.v) {
 		s.of[v] = turn(like.v, v, s.turns, false)
@@ -116,7 +121,10 @@ func (q *Question) withFlips(types []graph.Type, t *trial) (*Question, *trial, e
 // explaining are the flips, beside those that a trial has, that explain the errors of an output.
 func (q *Question) explaining(types []graph.Type, t *trial, out []float64) ([]flip, error) {
 	near := &nearEdges{}
-	if _, err := q.turned(types, t, doubtKernels, func(b *builder) { b.near = near }); err != nil || near.many {
+	_, err := q.turned(types, t, manyKernels, func(b *builder) { b.near = near })
+	if errors.Is(err, errManyFlips) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	flips := slices.DeleteFunc(near.flips, func(f flip) bool {
