@@ -45,22 +45,36 @@ func Of(g *graph.Graph, m graph.Mode, of int, by []int, in ...graph.Type) (*grap
 			return nil, fmt.Errorf("grad: %q: whole numbers: want floating-point ones", g.Values[v].Name)
 		}
 	}
-	t := &tape{mode: m, names: map[string]int{}, constants: map[string]int{}, grads: slices.Repeat([]int{none}, len(g.Values))}
-	t.graph = &graph.Graph{Values: slices.Clone(g.Values), Nodes: slices.Clone(g.Nodes), Inputs: g.Inputs, Outputs: slices.Clone(g.Outputs), Kept: g.Kept}
-	for v := range g.Values {
-		t.types = append(t.types, p.Type(v))
-	}
-	t.active = active(p, g, by)
+	t := begin(g, m, p, by)
 	if t.active[of] {
 		t.node = g.Values[of].Name
 		t.grads[of] = t.full(1, t.types[of])
 	}
+	if err := t.walk(g, by); err != nil {
+		return nil, err
+	}
+	return t.graph, nil
+}
+
+// begin is the tape of a graph, with no gradient so far.
+func begin(g *graph.Graph, m graph.Mode, p *graph.Program, by []int) *tape {
+	t := &tape{mode: m, names: map[string]int{}, constants: map[string]int{}, grads: slices.Repeat([]int{none}, len(g.Values))}
+	t.graph = &graph.Graph{Values: slices.Clone(g.Values), Nodes: slices.Clone(g.Nodes), Inputs: slices.Clone(g.Inputs), Outputs: slices.Clone(g.Outputs), Kept: g.Kept}
+	for v := range g.Values {
+		t.types = append(t.types, p.Type(v))
+	}
+	t.active = active(p, g, by)
+	return t
+}
+
+// walk adds the gradients of all nodes, from the last to the first, and those by some inputs as outputs.
+func (t *tape) walk(g *graph.Graph, by []int) error {
 	for i := len(g.Nodes) - 1; i >= 0 && t.err == nil; i-- {
 		t.back(&g.Nodes[i])
 	}
 	if len(t.refused) > 0 {
 		slices.Reverse(t.refused) // in the order of the graph
-		return nil, Unsupported(t.refused)
+		return Unsupported(t.refused)
 	}
 	for _, v := range by {
 		d := t.grads[v]
@@ -70,7 +84,7 @@ func Of(g *graph.Graph, m graph.Mode, of int, by []int, in ...graph.Type) (*grap
 		}
 		t.graph.Outputs = append(t.graph.Outputs, t.graph.Add(graph.Act{Func: act.Identity}, "grad("+g.Values[v].Name+")", d))
 	}
-	return t.graph, t.err
+	return t.err
 }
 
 // active returns which values depend on one of those inputs by floating-point numbers.
@@ -100,6 +114,8 @@ type tape struct {
 	grads   []int        // of them, or none
 	refused []string
 	err     error // of an operation that a rule applies
+	form    Form
+	saved   map[string]*saved
 
 	node      string         // the name of the node at work
 	names     map[string]int // how many nodes its gradient has so far
@@ -128,7 +144,7 @@ func (t *tape) back(n *graph.Node) {
 		s.x = n.In[0]
 	}
 	t.node = t.graph.Name(n)
-	r, ok := rules[n.Op.Name()]
+	r, ok := t.form.rule(n.Op.Name())
 	if !ok {
 		s.refuse("no rule")
 		return

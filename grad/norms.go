@@ -56,8 +56,8 @@ func (s *step) grouped(groups int, eps float64) {
 func (s *step) normalised(x, d int, axes []int, eps float64, in []int) {
 	own := s.shape(x)
 	x = s.reshape(x, in)
-	one := s.f("rsqrt", s.with(pointwise.Add, s.apply(graph.Var{Axes: axes, Correction: new(int), Keep: true}, x), eps))
-	n := s.mul(s.sub(x, s.mean(x, axes)), one)
+	mean, one := s.statistics(x, axes, eps)
+	n := s.named("normalized", s.mul(s.sub(x, mean), one))
 	if s.wants(1) {
 		s.give(1, s.byParameter(s.mul(d, s.reshape(n, own))))
 	}
@@ -75,6 +75,18 @@ func (s *step) normalised(x, d int, axes []int, eps float64, in []int) {
 	s.give(0, s.reshape(s.mul(inner, one), own))
 }
 
+// statistics are the mean of x along axes and 1/sqrt(var + eps), as saved or computed again.
+func (s *step) statistics(x int, axes []int, eps float64) (mean, rstd int) {
+	rows := slices.Clone(s.shape(x))
+	for _, a := range axes {
+		rows[a] = 1
+	}
+	rstd = s.kept("rstd", rows, func() int {
+		return s.f("rsqrt", s.with(pointwise.Add, s.apply(graph.Var{Axes: axes, Correction: new(int), Keep: true}, x), eps))
+	})
+	return s.kept("mean", rows, func() int { return s.mean(x, axes) }), rstd
+}
+
 // parameter sees a weight so that it spreads over the input: one for each channel, or for each
 // place of the last axes.
 func (s *step) parameter(p int) int {
@@ -89,43 +101,58 @@ func (s *step) byParameter(d int) int {
 	if _, last := s.op.(graph.LayerNorm); last {
 		return d
 	}
-	axes := []int{0}
-	for a := 2; a < len(s.shape(d)); a++ {
-		axes = append(axes, a)
-	}
-	return s.apply(graph.Reduction{Of: "sum", Axes: axes}, d)
+	return s.apply(graph.Reduction{Of: "sum", Axes: s.besideChannels()}, d)
 }
+
+// besideChannels are all axes of the input but that of the channels.
+func (s *step) besideChannels() []int { return append([]int{0}, s.spatial(2)...) }
 
 // rms, x r weight with r = 1/sqrt(mean x^2 + eps): with d' = d weight, r (d' - x r^2 mean(d' x)), and d x r.
 func rms(s *step) {
+	r, d, axes := s.rmsParts()
+	if s.wants(0) {
+		s.give(0, s.mul(r, s.sub(d, s.mul(s.mul(s.x, s.f("square", r)), s.mean(s.mul(d, s.x), axes)))))
+	}
+}
+
+// rmsParts are r, d' and the axes of an rms_norm, the weight's gradient of which it gives.
+func (s *step) rmsParts() (r, d int, axes []int) {
 	o := s.op.(graph.RMSNorm)
-	axes, eps := s.last(o.Shape), 0x1p-23
+	axes = s.last(o.Shape)
+	eps := 0x1p-23
 	if s.types[s.x].Format == fp16.Float64 {
 		eps = 0x1p-52
 	}
 	if o.Eps != nil {
 		eps = *o.Eps
 	}
-	r := s.f("rsqrt", s.with(pointwise.Add, s.mean(s.f("square", s.x), axes), eps))
+	rows := slices.Clone(s.shape(s.x))
+	for _, a := range axes {
+		rows[a] = 1
+	}
+	r = s.kept("rstd", rows, func() int {
+		return s.f("rsqrt", s.with(pointwise.Add, s.mean(s.f("square", s.x), axes), eps))
+	})
 	if s.wants(1) {
-		s.give(1, s.mul(s.d, s.mul(s.x, r)))
+		s.give(1, s.mul(s.d, s.named("normalized", s.mul(s.x, r))))
 	}
-	if !s.wants(0) {
-		return
-	}
-	d := s.d
-	if len(s.in) > 1 {
+	if d = s.d; len(s.in) > 1 && s.wants(0) {
 		d = s.mul(d, s.in[1])
 	}
-	s.give(0, s.mul(r, s.sub(d, s.mul(s.mul(s.x, s.f("square", r)), s.mean(s.mul(d, s.x), axes)))))
+	return r, d, axes
 }
 
-// batch is the rule of batch_norm with running statistics: d weight/sqrt(var + eps), d n and d.
+// batch is the rule of batch_norm, in training that of a norm over all samples, and with running statistics
+// d weight/sqrt(var + eps), d n and d.
 func batch(s *step) {
 	o := s.op.(graph.BatchNorm)
 	n := len(s.in)
-	if o.Training || s.wants(n-1) || s.wants(n-2) {
-		s.refuse("no rule for training, nor by running statistics")
+	if o.Training {
+		s.normalised(s.x, s.d, s.besideChannels(), o.Eps, s.shape(s.x))
+		return
+	}
+	if s.wants(n-1) || s.wants(n-2) {
+		s.refuse("no rule by running statistics")
 		return
 	}
 	one := s.channels(s.f("rsqrt", s.with(pointwise.Add, s.in[n-1], o.Eps)))

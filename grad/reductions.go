@@ -117,15 +117,12 @@ func vectorNorm(s *step) {
 // softmax: y (d - sum d y), and for its logarithm d - e^y sum d.
 func softmax(s *step) {
 	o := s.op.(graph.Softmax)
-	axes := s.along(graph.Ints{o.Axis})
-	if len(s.shape(s.x)) == 0 {
-		axes = nil
-	}
+	axes := s.rowAxes()
 	if o.Log {
 		s.give(0, s.sub(s.d, s.mul(s.f("exp", s.y), s.sum(s.d, axes))))
 		return
 	}
-	s.give(0, s.mul(s.y, s.sub(s.d, s.sum(s.mul(s.d, s.y), axes))))
+	s.give(0, s.mul(s.y, s.sub(s.d, s.named("row_sum", s.sum(s.mul(s.d, s.y), axes)))))
 }
 
 // glu, a sigmoid(b): d sigmoid(b), and d a sigmoid(b) (1 - sigmoid(b)).

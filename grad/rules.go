@@ -19,7 +19,7 @@ var severalOutputs = map[string]bool{"split": true, "chunk": true, "unbind": tru
 var flat = map[string]bool{"sign": true, "floor": true, "ceil": true, "trunc": true, "round": true, "floor_divide": true}
 
 func init() {
-	for _, of := range []map[string]rule{functions(), arithmetic(), products(), reductions(), norms(), moves(), indexed(), scattered()} {
+	for _, of := range []map[string]rule{functions(), arithmetic(), products(), reductions(), norms(), convolutions(), moves(), indexed(), scattered()} {
 		maps.Copy(rules, of)
 	}
 }

@@ -170,6 +170,21 @@ case("cast", lambda x: x * 1, r(3), dtype="float64")
 case("identity", lambda x: x * 1, r(3))
 case("swish", lambda x: x * torch.sigmoid(0.5 * x), kinks, alpha=0.5)
 
+case("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), r(3, 2, 4), r(2), r(2), training=True, eps=1e-5)
+case("batch_norm", lambda x: F.batch_norm(x, None, None, training=True), r(4, 2, 2, 3), training=True, eps=1e-5)
+case("conv2d", F.conv2d, r(2, 3, 5, 6), r(4, 3, 3, 2), r(4))
+case("conv2d", lambda x, w: F.conv2d(x, w, stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=2), r(2, 4, 8, 7), r(6, 2, 3, 2), stride=[2, 3], padding=[1, 2],
+     dilation=[2, 1], groups=2)
+case("conv2d", lambda x, w: F.conv2d(x, w, stride=2, groups=3), r(1, 3, 6, 8), r(3, 1, 3, 3), stride=2, groups=3)
+case("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), r(2, 2, 6, 7), kernel_size=3, stride=2, padding=1)
+case("max_pool2d", lambda x: F.max_pool2d(x, 2), r(2, 4, 4), kernel_size=2)
+attend = F.scaled_dot_product_attention
+case("scaled_dot_product_attention", attend, r(2, 2, 4, 3), r(2, 2, 5, 3), r(2, 2, 5, 2))
+case("scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, is_causal=True, scale=0.3), r(4, 3), r(4, 3), r(4, 3), is_causal=True, scale=0.3)
+case("scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, enable_gqa=True), r(1, 4, 3, 2), r(1, 2, 5, 2), r(1, 2, 5, 2), enable_gqa=True)
+case("scaled_dot_product_attention", attend, r(3, 2, 4), r(3, 5, 4), r(3, 5, 4), r(2, 5))
+case("scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, m != 0), r(2, 3, 4), r(2, 5, 4), r(2, 5, 4), torch.tensor([[1, 1, 0, 0, 1]] * 3))
+
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "gradients.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 print(len(cases), "cases")
