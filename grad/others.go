@@ -50,6 +50,10 @@ func init() {
 			slope := s.mul(p, s.with(pointwise.Add, s.mul(s.x, s.from(1, pointwise.Sub, p)), 1))
 			s.give(0, s.mul(s.d, slope))
 		}},
+		// d (1 - y) first, and then y
+		"sigmoid": {"by steps": func(s *step) {
+			s.give(0, s.mul(s.mul(s.d, s.from(1, pointwise.Sub, s.y)), s.y))
+		}},
 		// 1 - y^2
 		"tanh": {"square": func(s *step) {
 			s.give(0, s.mul(s.d, s.from(1, pointwise.Sub, s.f("square", s.y))))

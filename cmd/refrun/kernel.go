@@ -34,6 +34,11 @@ inputs would not show is listed: docs/KERNELS.md.
   --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
   --graph FILE  a chain of operations in place of one: docs/FORMATS.md, section 11
 
+With --backward the file has the inputs of the forward pass, grad_output, or
+grad_output.0 and on of several outputs, and the gradients that the kernel returned,
+grad.NAME by the input of that name. What it read of the forward pass, such as a
+norm's mean and rstd, is saved.NAME.
+
 A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
 
 With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
@@ -60,6 +65,7 @@ func runKernel(c *command) error {
 	variance := c.flags.String("variance", "", "`how` a norm computes it: two_pass or one_pass")
 	schedule := c.flags.String("schedule", "", "`NAME=N`: block_keys of an attention; split_k, in how many parts K is added")
 	store := c.flags.String("store", "", "`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
+	backward := c.flags.Bool("backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
 	output := c.flags.String("output", "output", "`name` of the tensor that is the output")
 	if err := c.parse(1); err != nil {
 		return err
@@ -84,7 +90,13 @@ func runKernel(c *command) error {
 		if *schedule != "" {
 			a.schedule = list{*schedule}
 		}
+		if *backward {
+			return c.judgeBackward(c.pos[0], a)
+		}
 		return c.judgeKernel(c.pos[0], a)
+	}
+	if *backward {
+		return errors.New("--backward: want it without tensor cores, dot and formats of 8 bits")
 	}
 	if sums != "" {
 		return fmt.Errorf("--accumulate: %s: want tensor-core:NAME of dot", sums)

@@ -31,6 +31,9 @@ type Question struct {
 	Narrow fp16.Format
 	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
+	// WideSums says that a kernel which adds numbers to places that an index names keeps these sums in float32: to round each
+	// addition, as atomic additions to half numbers do, is a fault. It is so of gradients, where small ones are lost.
+	WideSums bool
 	// Brief asks for the verdict: of an output that fails the causes are not looked for, which take most of the time,
 	// and the contract is any that fails.
 	Brief bool

@@ -189,7 +189,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Scalars: q.Narrow.String() + butOf + "products"})
 			}
 		}
-		if q.Narrow.Half() && scatters(n.Op) {
+		if q.Narrow.Half() && scatters(n.Op) && !q.WideSums {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
 		}
 		switch op := n.Op.(type) {

@@ -1,0 +1,85 @@
+"""Gradients of backward kernels, right and wrong, held to what right kernels may return."""
+
+import unittest
+
+import torch
+import torch.nn.functional as F
+
+import refrun
+
+
+def gradients(f, inputs, d):
+    """What PyTorch's autograd returns, None for whole numbers."""
+    given = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    found = iter(torch.autograd.grad(f(*given), [x for x in given if x.requires_grad], d))
+    return [next(found) if x.requires_grad else None for x in given]
+
+
+class Gradient(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(49)
+        self.x, self.w, self.b, self.d = torch.randn(12, 48), torch.randn(48), torch.randn(48), torch.randn(12, 48)
+
+    def norm(self, x, w, b):
+        return F.layer_norm(x, [48], w, b)
+
+    def test_by_name(self):
+        inputs = [self.x, self.w, self.b]
+        grads = gradients(self.norm, inputs, self.d)
+        r = refrun.assert_grad("layer_norm", inputs, self.d, grads, normalized_shape=[48])
+        self.assertEqual([(o["name"], o["verdict"]) for o in r.outputs], [("input", "PASS"), ("weight", "PASS"), ("bias", "PASS")])
+        grads[1] = grads[1] / 2
+        with self.assertRaises(AssertionError) as e:
+            refrun.assert_grad("layer_norm", inputs, self.d, grads, normalized_shape=[48])
+        self.assertIn("grad.weight: FAIL", str(e.exception))
+        self.assertEqual(refrun.check_grad("layer_norm", inputs, self.d, grads, normalized_shape=[48]).diagnosis, "the output is times 1/2")
+
+    def test_saved(self):
+        _, mean, rstd = torch.native_layer_norm(self.x, [48], self.w, self.b, 1e-5)
+        grads = torch.ops.aten.native_layer_norm_backward(self.d, self.x, [48], mean, rstd, self.w, self.b, [True, True, True])
+        inputs = {"input": self.x, "weight": self.w, "bias": self.b}
+        given = dict(zip(inputs, grads))
+        refrun.assert_grad("layer_norm", inputs, self.d, given, saved={"mean": mean, "rstd": rstd}, normalized_shape=[48])
+        self.assertEqual(refrun.check_grad("layer_norm", inputs, self.d, given, saved={"mean": mean, "rstd": rstd * 1.01}, normalized_shape=[48]).verdict, "FAIL")
+
+    def test_function(self):
+        def f(a, b):
+            return F.silu(a) * b
+
+        inputs = [self.x.bfloat16(), self.d.bfloat16()]
+        d = torch.randn(12, 48).bfloat16()
+        grads = gradients(f, inputs, d)
+        refrun.assert_grad(f, inputs, d, grads)
+        refrun.assert_grad(f, inputs, d, [grads[0], None])
+        self.assertEqual(refrun.check_grad(f, inputs, d, [grads[1], grads[0]]).verdict, "FAIL")
+
+    def test_several_outputs(self):
+        def f(a):
+            return torch.sigmoid(a), a * 3
+
+        d = [self.d, torch.randn(12, 48)]
+        y = self.x.clone().requires_grad_(True)
+        (grad,) = torch.autograd.grad(f(y), [y], d)
+        refrun.assert_grad(f, [self.x], d, [grad])
+        self.assertEqual(refrun.check_grad(f, [self.x], d, [grad - 3 * d[1]]).verdict, "FAIL")  # a path that was lost
+
+    def test_refused(self):
+        x, d = self.x, self.d
+        for words, args in (
+            ("grad.input of shape [12 47]: want [12 48]", ("softmax", [x], d, [x[:, 1:]])),
+            ("grad.scale: no input has that name: want one of input", ("softmax", [x], d, {"scale": x})),
+            ("grad_output of shape [11 48]: want [12 48]", ("softmax", [x], d[1:], [x])),
+            ("no gradient: want grad.NAME", ("softmax", [x], d, [None])),
+            ("grads: 2: want one for each of the 1 inputs", ("softmax", [x], d, [x, x])),
+            ("unknown operation", ("softmux", [x], d, [x])),
+        ):
+            with self.assertRaises(ValueError) as e:
+                refrun.check_grad(*args, **({"dim": -1} if args[0] == "softmax" else {}))
+            self.assertIn(words, str(e.exception))
+            self.assertNotIn("\n", str(e.exception))
+        r = refrun.check_grad("cumprod", [x], d, [x], dim=1)
+        self.assertEqual(r.verdict, "NO-POWER")
+
+
+if __name__ == "__main__":
+    unittest.main()
