@@ -66,7 +66,7 @@ var inward = map[string][]string{
 	"pool":                 {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph":                {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/attr", "internal/par", "internal/memory"},
-	"grad":                 {"act", "fp16", "graph", "pointwise", "tensor"},
+	"grad":                 {"act", "conv", "fp16", "graph", "pointwise", "tensor"},
 	"molecule":             {"act", "diff", "fp16", "grad", "graph", "noise", "plan", "pointwise", "safetensors", "tensor", "internal/strict"},
 	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/exact", "internal/fault", "internal/memory"},
 	"network":              {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
