@@ -302,6 +302,9 @@ func (b *builder) body(g *graphProto, s *scope) {
 // nodeBytes is about what a node takes.
 const nodeBytes = 1 << 10
 
+// stepBytes is about what a node of the graph takes, of which a node of a file can be many thousands.
+const stepBytes = 1 << 8
+
 // uses marks the names that a branch takes from around it.
 func (b *builder) uses(g *graphProto, used map[string]bool) {
 	if g == nil {

@@ -205,6 +205,10 @@ func (c *call) addAll(op graph.Op, outputs int, in ...int) []int {
 		c.fail("%w", err)
 		return nil
 	}
+	if !c.spend(stepBytes) {
+		c.fail("what it consists of %w", errMemory)
+		return nil
+	}
 	c.steps++
 	out := c.g.AddNode(op, fmt.Sprintf("%c%s%s.%d:%s", hidden, c.scope.place, c.node.out[0], c.steps, op.Name()), outputs, in...)
 	for k, v := range out {

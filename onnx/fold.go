@@ -36,20 +36,27 @@ func (c *call) fold(out []int) {
 
 // moves are the operations that only move numbers, and make no more of them.
 var moves = map[string]bool{"reshape": true, "permute": true, "squeeze": true, "unsqueeze": true, "flatten": true, "slice": true,
-	"split": true, "cat": true, "index_select": true, "transpose": true}
+	"split": true, "cat": true, "index_select": true, "transpose": true, "select": true}
 
-// moved reports whether a value is numbers that were only moved.
+// moved reports whether a value is numbers of constants that the call has only moved.
 func (c *call) moved(v int) bool {
-	for i := len(c.g.Nodes) - 1; i >= 0; i-- {
-		n := &c.g.Nodes[i]
-		if n.Out[0] < c.first {
-			break
-		}
-		if !moves[n.Op.Name()] {
-			return false
-		}
+	if v < c.first || c.makers[v] < 0 {
+		return c.g.Values[v].Const != nil
 	}
-	return true
+	n := &c.g.Nodes[c.makers[v]]
+	return moves[n.Op.Name()] && !slices.ContainsFunc(n.In, func(in int) bool { return !c.moved(in) })
+}
+
+// settled returns a constant in the place of weights that were only moved, so that what is made of it, as
+// packed weights are, is kept.
+func (c *call) settled(v int) int {
+	if c.err != nil || !c.moved(v) {
+		return v
+	}
+	if t, err := c.evaluate(v, false); err == nil {
+		return c.constant("", t, c.dtypes[v])
+	}
+	return v
 }
 
 // value returns the numbers of a value that must be known while the graph is made.

@@ -21,12 +21,19 @@ func opGelu(c *call) []int {
 }
 
 // opSoftplus is without the threshold that PyTorch has.
-func opSoftplus(c *call) []int {
-	f, err := pointwise.Parse("softplus", map[string]float64{"threshold": math.Inf(1)})
+func opSoftplus(c *call) []int { return one(c.softplus(c.arg(0))) }
+
+func (c *call) softplus(v int) int {
+	return c.function("softplus", map[string]float64{"threshold": math.Inf(1)}, v)
+}
+
+// function adds a function of one number with its parameters.
+func (c *call) function(name string, parameters map[string]float64, v int) int {
+	f, err := pointwise.Parse(name, parameters)
 	if err != nil {
 		c.fail("%w", err)
 	}
-	return one(c.add(graph.Unary{Func: f}, c.arg(0)))
+	return c.add(graph.Unary{Func: f}, v)
 }
 
 // opSwish is x sigmoid(alpha x).
@@ -50,11 +57,7 @@ func opClip(c *call) []int {
 		if hi != nil {
 			ends["max"] = hi.float
 		}
-		f, err := pointwise.Parse("clip", ends)
-		if err != nil {
-			c.fail("%w", err)
-		}
-		return one(c.add(graph.Unary{Func: f}, x))
+		return one(c.function("clip", ends, x))
 	}
 	y := x
 	if c.has(1) {
@@ -140,8 +143,12 @@ func opIsInf(c *call) []int {
 func opMean(c *call) []int { return c.together("mean") }
 
 func opThresholdedRelu(c *call) []int {
-	x, alpha := c.arg(0), c.float("alpha", 1)
-	return one(c.add(graph.Where{}, c.add(graph.Binary{Of: pointwise.Greater, Other: &alpha}, x), x, c.number(x, 0)))
+	return one(c.thresholded(c.arg(0), c.float("alpha", 1)))
+}
+
+// thresholded keeps numbers above alpha; others are 0.
+func (c *call) thresholded(x int, alpha float64) int {
+	return c.add(graph.Where{}, c.add(graph.Binary{Of: pointwise.Greater, Other: &alpha}, x), x, c.number(x, 0))
 }
 
 // opPow has the type of its base.

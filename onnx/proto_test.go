@@ -59,6 +59,10 @@ func floatOf(name string, v float32) message {
 
 func textOf(name, v string) message { return message{}.text(1, name).text(4, v).num(20, 3) }
 
+func textsOf(name string, v ...string) message {
+	return message{}.text(1, name).text(9, v...).num(20, 8)
+}
+
 func graphOf(name string, v message) message { return message{}.text(1, name).in(6, v).num(20, 5) }
 
 func refOf(name, of string) message { return message{}.text(1, name).text(21, of) }

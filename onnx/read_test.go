@@ -311,14 +311,14 @@ func TestLaughs(t *testing.T) {
 // TestUnsupported: everything that is not supported is said at once, with its place.
 func TestUnsupported(t *testing.T) {
 	m, err := read(modelOf(18, graphIs(all(
-		nodeOf("LSTM", names("x"), names("a")).text(3, "rnn"), nodeOf("Relu", names("a"), names("b")), nodeOf("Foo", names("b"), names("c")).text(7, "com.example"),
+		nodeOf("Loop", names("x"), names("a")).text(3, "rnn"), nodeOf("Relu", names("a"), names("b")), nodeOf("Foo", names("b"), names("c")).text(7, "com.example"),
 		nodeOf("MaxPool", names("x"), names("d"), intsOf("kernel_shape", 2), intOf("strange", 1)), nodeOf("Add", names("c", "nowhere"), names("y")),
 	), nil, all(valueOf("x", onnx.Float32, 1, 1, 4)), all(valueOf("y", onnx.Float32)))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = m.Graph(nil)
-	want := `LSTM "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
+	want := `Loop "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
 	if got := errorText(err); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

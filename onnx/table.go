@@ -44,6 +44,8 @@ func init() {
 		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance, "LpNormalization": opLpNormalization,
 		// products
 		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "DFT": opDFT,
+		// steps in time
+		"RNN": opRNN, "LSTM": opLSTM, "GRU": opGRU,
 		// windows
 		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize,
 	}
@@ -76,11 +78,7 @@ func (c *call) unary(name string, parameters []any) []int {
 	for i := 0; i < len(parameters); i += 3 {
 		given[parameters[i+1].(string)] = c.float(parameters[i].(string), float32Number(parameters[i+2].(float64)))
 	}
-	f, err := pointwise.Parse(name, given)
-	if err != nil {
-		c.fail("%w", err)
-	}
-	return one(c.add(graph.Unary{Func: f}, c.arg(0)))
+	return one(c.function(name, given, c.arg(0)))
 }
 
 // activation maps one of package act.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/memory"
@@ -19,15 +20,16 @@ func (s *span) use(pass int) { s.first, s.last = min(s.first, pass), max(s.last,
 // the other. It returns how much memory they take.
 func arrange(spans []*span) (most int) {
 	sorting.By(spans, func(a, b *span) int { return cmp.Compare(a.first, b.first) })
-	var placed []*span
+	var placed []*span // that are in use, by their places
 	for _, s := range spans {
-		sorting.By(placed, func(a, b *span) int { return cmp.Compare(a.at, b.at) })
+		placed = slices.DeleteFunc(placed, func(o *span) bool { return o.last < s.first })
 		for _, o := range placed {
-			if o.first <= s.last && s.first <= o.last && o.at < s.at+s.size && s.at < o.at+o.size {
+			if o.first <= s.last && o.at < s.at+s.size && s.at < o.at+o.size {
 				s.at = o.at + o.size
 			}
 		}
-		placed = append(placed, s)
+		k, _ := slices.BinarySearchFunc(placed, s.at, func(o *span, at int) int { return cmp.Compare(o.at, at) })
+		placed = slices.Insert(placed, k, s)
 		most = max(most, s.at+s.size)
 	}
 	return most

@@ -115,16 +115,17 @@ func (c *compiler) bind() {
 			x.bind()
 		}
 	}
+	described := map[pass][]*describer{}
+	for _, d := range c.described {
+		described[d.pass] = append(described[d.pass], d)
+	}
 	for k, x := range c.p.passes {
-		var of []*describer
-		for _, d := range c.described {
-			if d.pass == x {
-				d.Pass = k
-				of = append(of, d)
-			}
-		}
+		of := described[x]
 		if len(of) == 0 {
 			continue
+		}
+		for _, d := range of {
+			d.Pass = k
 		}
 		switch x := x.(type) {
 		case *convPass:

@@ -26,7 +26,8 @@ OPERATIONS = set(
     GatherElements ScatterND ScatterElements Pad Resize Cast QuantizeLinear DequantizeLinear
     DynamicQuantizeLinear DFT Sin Cos Less Where Einsum Identity Constant ConstantOfShape Shape Clip
     Neg Abs Sum Tile Max Min Equal Greater And Not LpPool GlobalLpPool LpNormalization
-    MeanVarianceNormalization Mean ReduceSumSquare ReduceLogSum ReduceLogSumExp ReduceL1 ReduceL2""".split()
+    MeanVarianceNormalization Mean ReduceSumSquare ReduceLogSum ReduceLogSumExp ReduceL1 ReduceL2
+    LSTM GRU RNN""".split()
 )
 
 
