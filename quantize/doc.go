@@ -7,7 +7,7 @@
 // so is right, and has a name.
 //
 //	s, err := quantize.Parse("mxfp8_e4m3", quantize.Options{Rule: "floor"})
-//	t, err := s.Quantize(x, 0)   // t.Codes, one a byte, and t.Scales
+//	t, err := s.Quantize(x, 1, nil)   // t.Codes, one a byte, and t.Scales
 //	y, err := s.Dequantize(t, fp16.Float32)
 //
 // # Scales

@@ -80,16 +80,9 @@ func halves() []Way[quotientOf] {
 
 // element returns the code of a quotient.
 func (s *Spec) element(q float64, zero int) uint8 {
-	e := s.Element
-	if s.Codes != nil {
-		e = *s.Codes
-	}
+	e := s.written()
 	if !e.Whole || s.NoZero || zero == 0 {
 		return e.Encode(q, s.Rounding, s.Overflow)
 	}
-	q = math.RoundToEven(q)
-	if s.Rounding == Truncate {
-		q = math.Trunc(q)
-	}
-	return e.Encode(q+float64(zero), NearestEven, s.Overflow)
+	return e.Encode(rounded(q, s.Rounding)+float64(zero), NearestEven, s.Overflow)
 }

@@ -28,6 +28,8 @@ type Explained struct {
 	// Of stochastic rounding: how many standard deviations of fair draws the mean of the results is
 	// off, and how far results depend on which neighbour is nearer.
 	Drift, Nearness float64
+
+	most int // wrong numbers, after which counting ends
 }
 
 // Wrong counts all that is wrong.
@@ -80,16 +82,18 @@ func (t *tally) part() Part {
 func same(a, b float64) bool { return a == b || a != a && b != b }
 
 // Explain holds a tensor to what the quantizer makes of x in any way. Elements are held to the scales that are
-// there, unless those are wrong themselves.
-func (s *Spec) Explain(x *tensor.Tensor, got *Tensor) (*Explained, error) {
+// there, unless those are wrong themselves. Counting ends where more than most are wrong.
+func (s *Spec) Explain(x *tensor.Tensor, got *Tensor, most int) (*Explained, error) {
 	g, err := s.Grid(x.Shape)
 	if err != nil {
 		return nil, err
 	}
 	all := s.stats(x.Data, x.Shape, g)
-	e := &Explained{}
+	e := &Explained{most: most}
 	scales, zeros := s.explainScales(all, got, g, e)
-	s.explainElements(x, all, scales, zeros, got, g, e)
+	if e.Wrong() <= most {
+		s.explainElements(x, all, scales, zeros, got, g, e)
+	}
 	return e, nil
 }
 
@@ -99,7 +103,7 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 	ways := s.ScaleWays()
 	if ways == nil {
 		for b := range all {
-			scales[b], zeros[b] = got.scale(b), got.zero(b)
+			scales[b], zeros[b] = got.scale(s.place(b, g)), got.zero(s.place(b, g))
 		}
 		return scales, zeros
 	}
@@ -170,7 +174,11 @@ func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, 
 	var draws draws
 	as := s.written()
 	right := make([]uint8, len(names))
+	left := e.most - e.Wrong()
 	for i, v := range x.Data {
+		if t.Wrong > left {
+			break
+		}
 		b := s.blockOf(g, i)
 		scale, zero, there := scales[b], zeros[b], got.Codes[i]
 		if scale != scale || v != v && !holdsNaN(as) { // it stands for NaN, whatever its code is
@@ -257,4 +265,38 @@ func (d *draws) add(p float64, away bool) {
 
 func (d *draws) deviations() (drift, near float64) {
 	return d.drift / math.Sqrt(max(d.ofDrift, math.SmallestNonzeroFloat64)), d.near / math.Sqrt(max(d.ofNear, math.SmallestNonzeroFloat64))
+}
+
+// ExplainNumbers holds numbers to what the quantizer's inverse makes of a tensor in any way.
+func (s *Spec) ExplainNumbers(t *Tensor, got *tensor.Tensor, most int) (*Explained, error) {
+	g, err := s.Grid(t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	to := got.Format
+	ways := []Way[func(v, scale, g float64) float64]{
+		{"one rounding", func(v, scale, g float64) float64 { return to.Round(exactProduct(v, scale, g)) }},
+		{"float32 products", func(v, scale, g float64) float64 { return to.Round(times(times(v, scale), g)) }},
+		{"float32 products, the scales' first", func(v, scale, g float64) float64 { return to.Round(times(v, times(scale, g))) }},
+	}
+	names := []string{ways[0].Name, ways[1].Name, ways[2].Name}
+	part, global := newTally("output", len(got.Data), names), s.globals(t.Global, 1)
+	right := make([]float64, len(ways))
+	for i, there := range got.Data {
+		if part.Wrong > most {
+			break
+		}
+		v, scale := s.operands(t, g, i)
+		mask := uint64(0)
+		for k, w := range ways {
+			if right[k] = w.of(v, scale, global); same(right[k], there) {
+				mask |= 1 << k
+			}
+		}
+		if !part.many {
+			part.sees(digits(right[0]))
+		}
+		part.add(i, mask, func() string { return digits(there) }, func() []string { return distinct(right, digits) })
+	}
+	return &Explained{Parts: []Part{part.part()}}, nil
 }

@@ -98,13 +98,19 @@ func (e Element) whole(v float64, r Rounding, o Overflow) uint8 {
 	if v != v {
 		v = 0
 	}
-	if v = math.RoundToEven(v); r == Truncate {
-		v = math.Trunc(v)
-	}
+	v = rounded(v, r)
 	if o == Saturate {
 		v = min(max(v, float64(e.Low)), float64(e.High))
 	}
 	return uint8(int64(math.Mod(v, 256))) & e.mask()
+}
+
+// rounded is a whole number.
+func rounded(v float64, r Rounding) float64 {
+	if r == Truncate {
+		return math.Trunc(v)
+	}
+	return math.RoundToEven(v)
 }
 
 func (e Element) mask() uint8 { return uint8(1<<e.Bits() - 1) }

@@ -39,25 +39,27 @@ func (s *Spec) Quantize(x *tensor.Tensor, global float64, given *Tensor) (*Tenso
 	}
 	t := &Tensor{Shape: x.Shape, Codes: make([]uint8, len(x.Data)), Global: global}
 	all := s.stats(x.Data, x.Shape, g)
-	if ways := s.ScaleWays(); ways != nil {
-		t.Scales, t.Zeros = make([]float64, len(all)), make([]int, len(all))
+	scales, zeros := make([]float64, len(all)), make([]int, len(all))
+	switch ways := s.ScaleWays(); {
+	case ways != nil:
 		for b := range all {
-			t.Scales[b] = ways[0].of(all[b], s.globals(global, 0))
-			t.Zeros[b] = s.zero(all[b], t.Scales[b])
+			scales[b] = ways[0].of(all[b], s.globals(global, 0))
+			zeros[b] = s.zero(all[b], scales[b])
 		}
-	} else if s.Rule == Given {
+		t.Scales, t.Zeros = placed(s, scales, g), placed(s, zeros, g)
+	case s.Rule == Given:
 		if given == nil || len(given.Scales) != len(all) {
 			return nil, fmt.Errorf("scale: want one for each block, of shape %v", g.Shape)
+		}
+		for b := range all {
+			scales[b], zeros[b] = given.scale(s.place(b, g)), given.zero(s.place(b, g))
 		}
 		t.Scales, t.Zeros = given.Scales, given.Zeros
 	}
 	by := s.QuotientWays()[0].of
 	for i, v := range x.Data {
 		b := s.blockOf(g, i)
-		t.Codes[i] = s.element(by(v, t.scale(b), s.globals(global, 1), all[b]), t.zero(b))
-	}
-	if t.Scales != nil {
-		t.Scales = placed(s, t.Scales, g)
+		t.Codes[i] = s.element(by(v, scales[b], s.globals(global, 1), all[b]), zeros[b])
 	}
 	return t, nil
 }
@@ -145,16 +147,10 @@ func (s *Spec) Dequantize(t *Tensor, to fp16.Format) (*tensor.Tensor, error) {
 
 // operands are a number before its scale, and that.
 func (s *Spec) operands(t *Tensor, g *Grid, i int) (v, scale float64) {
-	e := s.Element
-	if s.Codes != nil {
-		e = *s.Codes
-	}
 	b := s.blockOf(g, i)
-	v = e.Decode(t.Codes[i])
-	if !s.NoZero {
-		v -= float64(t.zero(b))
-	}
-	return v, t.scale(s.place(b, g))
+	v = s.written().Decode(t.Codes[i])
+	at := s.place(b, g)
+	return v - float64(s.shift(t.zero(at))), t.scale(at)
 }
 
 // exactProduct is the product of a number of at most 9 bits with one of float32 and, of NVFP4, whose scales have 4,

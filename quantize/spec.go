@@ -82,7 +82,7 @@ func Parse(name string, o Options) (Spec, error) {
 	if o.Axis != nil {
 		s.Axis = *o.Axis
 	}
-	rules := s.rules()
+	rules := s.Rules()
 	if s.Rule == "" && len(rules) > 0 {
 		s.Rule = rules[0]
 	}
@@ -130,8 +130,8 @@ func (s *Spec) cast(name string) error {
 	return nil
 }
 
-// rules are those of the kind of scale, the default first.
-func (s *Spec) rules() []Rule {
+// Rules are those of the kind of scale, the default first.
+func (s *Spec) Rules() []Rule {
 	switch {
 	case s.Kind == PowerOf2:
 		return []Rule{Floor, Ceil, Even, RCeil, Given}

@@ -83,7 +83,7 @@ func TestTorchao(t *testing.T) {
 				i := differ(got, want)
 				t.Errorf("%s %s: scales differ: at %d %d, want %d", path, made, i, got[i], want[i])
 			}
-			if e, err := s.Explain(x, y); err != nil || e.Wrong() > 0 {
+			if e, err := s.Explain(x, y, len(x.Data)); err != nil || e.Wrong() > 0 {
 				t.Errorf("%s %s: explained as %+v, %v", path, made, e, err)
 			}
 		}

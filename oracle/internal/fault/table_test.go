@@ -37,12 +37,17 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	of, err := filepath.Glob("../../quantizer/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, of...)
 	for _, file := range files {
 		if text, err := os.ReadFile(file); err == nil && !strings.HasSuffix(file, "_test.go") {
 			gates += string(text)
 		}
 	}
-	for _, id := range regexp.MustCompile(`"((?:act|conv|kernel|noise|norm|precision|residual|rollout)\.[a-z0-9-]+):?"`).FindAllStringSubmatch(gates, -1) {
+	for _, id := range regexp.MustCompile(`"((?:act|conv|kernel|noise|norm|precision|quantize|residual|rollout)\.[a-z0-9-]+):?"`).FindAllStringSubmatch(gates, -1) {
 		table.ByID(id[1]) // or panics
 	}
 	for _, r := range table.Rows() {
