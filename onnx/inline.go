@@ -3,6 +3,7 @@ package onnx
 import (
 	"maps"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -62,22 +63,45 @@ func (c *call) within(g *graphProto, s *scope) []int {
 	return out
 }
 
-// opIf is If with a condition that is known.
+// opIf is the branch that a condition chooses. Where it is not known, both branches are in the graph, and each
+// output is chosen from theirs, which must have one type.
 func opIf(c *call) []int {
 	then, other := c.attribute("then_branch"), c.attribute("else_branch")
-	t := c.value(c.arg(0), "condition")
+	condition := c.arg(0)
 	if then == nil || other == nil || then.graph == nil || other.graph == nil {
 		c.fail("then_branch, else_branch: want both")
 	}
 	if c.err != nil {
 		return nil
 	}
-	if len(t.Data) != 1 {
-		c.fail("condition of shape %v: want one number", t.Shape)
+	if elements(c.shape(condition)) != 1 {
+		c.fail("condition of shape %v: want one number", c.shape(condition))
 		return nil
 	}
-	if t.Data[0] != 0 {
-		return c.branch(then.graph)
+	if t, err := c.evaluate(condition, true); err == nil {
+		if t.Data[0] != 0 {
+			return c.branch(then.graph)
+		}
+		return c.branch(other.graph)
 	}
-	return c.branch(other.graph)
+	a, b := c.branch(then.graph), c.branch(other.graph)
+	if len(a) != len(b) {
+		c.fail("branches of %d and %d outputs: want as many", len(a), len(b))
+	}
+	return c.choose(c.reshape(condition, nil, true), a, b)
+}
+
+// choose returns the values of the first list if a condition is not 0, else those of the second.
+func (c *call) choose(condition int, a, b []int) (out []int) {
+	for k := range a {
+		if c.err != nil || c.poisoned {
+			return nil
+		}
+		if s, t := c.shape(a[k]), c.shape(b[k]); !equal(s, t) || c.dtype(a[k]) != c.dtype(b[k]) {
+			c.fail("output %d: %v%v or %v%v, by a condition that is not known: want one type", k, c.dtype(a[k]), s, c.dtype(b[k]), t)
+			return nil
+		}
+		out = append(out, c.as(c.add(graph.Where{}, condition, a[k], b[k]), c.dtype(a[k])))
+	}
+	return out
 }

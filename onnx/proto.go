@@ -315,12 +315,17 @@ func (w *wire) tensorType(t *valueProto, s section) error {
 				err := w.fields(v.of, func(v field) error {
 					switch v.number {
 					case 1:
-						d.Size = int(min(v.bits, 1<<40))
+						if d.Size = -1; int64(v.bits) >= 0 { // some write -1 for a size that is open
+							d.Size = int(min(v.bits, 1<<40))
+						}
 					case 2:
 						return w.set(&d.Name, v)
 					}
 					return nil
 				})
+				if d.Name == "?" || d.Name == "-1" { // no name, each its own size
+					d.Name = ""
+				}
 				t.dims = append(t.dims, d)
 				return err
 			})

@@ -92,6 +92,14 @@ func TestOpenSizes(t *testing.T) {
 	}
 }
 
+// TestNoSizes: -1 and "?" are open sizes, each its own.
+func TestNoSizes(t *testing.T) {
+	m := modelOf(18, graphIs(all(nodeOf("Relu", names("x"), names("y"))), nil, all(valueOf("x", onnx.Float32, -1, "?", "?")), all(valueOf("y", onnx.Float32))))
+	if y := evaluate(t, m, tensor.New(fp16.Float32, 2, 3, 4)); !slices.Equal(y.Shape, []int{2, 3, 4}) {
+		t.Errorf("%v", y.Shape)
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -311,14 +319,14 @@ func TestLaughs(t *testing.T) {
 // TestUnsupported: everything that is not supported is said at once, with its place.
 func TestUnsupported(t *testing.T) {
 	m, err := read(modelOf(18, graphIs(all(
-		nodeOf("Loop", names("x"), names("a")).text(3, "rnn"), nodeOf("Relu", names("a"), names("b")), nodeOf("Foo", names("b"), names("c")).text(7, "com.example"),
+		nodeOf("Optional", names("x"), names("a")).text(3, "rnn"), nodeOf("Relu", names("a"), names("b")), nodeOf("Foo", names("b"), names("c")).text(7, "com.example"),
 		nodeOf("MaxPool", names("x"), names("d"), intsOf("kernel_shape", 2), intOf("strange", 1)), nodeOf("Add", names("c", "nowhere"), names("y")),
 	), nil, all(valueOf("x", onnx.Float32, 1, 1, 4)), all(valueOf("y", onnx.Float32)))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = m.Graph(nil)
-	want := `Loop "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
+	want := `Optional "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
 	if got := errorText(err); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -35,7 +35,7 @@ func init() {
 		"DepthToSpace": opDepthToSpace, "SpaceToDepth": opSpaceToDepth, "Trilu": opTrilu,
 		"Gather": opGather, "GatherElements": opGatherElements, "GatherND": opGatherND, "ScatterElements": opScatterElements, "Scatter": opScatterElements, "ScatterND": opScatterND, "OneHot": opOneHot,
 		// what is known
-		"Constant": opConstant, "ConstantOfShape": opConstantOfShape, "Shape": opShape, "Size": opSize, "Range": opRange, "EyeLike": opEyeLike, "NonZero": opNonZero, "If": opIf,
+		"Constant": opConstant, "ConstantOfShape": opConstantOfShape, "Shape": opShape, "Size": opSize, "Range": opRange, "EyeLike": opEyeLike, "NonZero": opNonZero, "If": opIf, "Scan": opScan, "Loop": opLoop,
 		// sums, orders, norms
 		"ReduceSum": reduction("sum"), "ReduceMean": reduction("mean"), "ReduceProd": reduction("prod"), "ReduceMax": reduction("amax"), "ReduceMin": reduction("amin"), "ReduceLogSumExp": reduction("logsumexp"), "ReduceLogSum": opReduceLogSum,
 		"ReduceL1": norms(1), "ReduceL2": norms(2), "ReduceSumSquare": opReduceSumSquare,
@@ -43,7 +43,7 @@ func init() {
 		"Softmax": softmax(false), "LogSoftmax": softmax(true),
 		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance, "LpNormalization": opLpNormalization,
 		// products
-		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "DFT": opDFT,
+		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "DFT": opDFT, "STFT": opSTFT,
 		// steps in time
 		"RNN": opRNN, "LSTM": opLSTM, "GRU": opGRU,
 		// windows

@@ -194,12 +194,22 @@ func inputText(in onnx.Input) string {
 
 var errNoTensor = errors.New("no tensor of that name")
 
+// cutTensor cuts FILE:TENSOR, of which both may have colons.
+func cutTensor(arg string) (file, name string) {
+	for _, ext := range []string{".npz", ".safetensors"} {
+		if i := strings.LastIndex(arg, ext+":"); i > 0 {
+			return arg[:i+len(ext)], arg[i+len(ext)+1:]
+		}
+	}
+	return arg, ""
+}
+
 // readInput reads a tensor of that type from FILE or FILE:TENSOR; with a name it is that
 // tensor of a file of several.
 func readInput(arg, name string, d onnx.DType) (*tensor.Tensor, error) {
 	file := arg
-	if i := strings.LastIndexByte(arg, ':'); name == "" && i > 0 && (strings.HasSuffix(arg[:i], ".npz") || strings.HasSuffix(arg[:i], ".safetensors")) {
-		file, name = arg[:i], arg[i+1:]
+	if name == "" {
+		file, name = cutTensor(arg)
 	}
 	read := readNpz
 	switch {

@@ -184,8 +184,8 @@ func (m *model) deviceOutputs(args list) ([]*tensor.Tensor, error) {
 // readTensor reads an array of a file, or FILE:TENSOR, in its own type.
 func readTensor(flag, arg, name string) (*tensor.Tensor, error) {
 	file := arg
-	if i := strings.LastIndexByte(arg, ':'); name == "" && i > 0 && (strings.HasSuffix(arg[:i], ".npz") || strings.HasSuffix(arg[:i], ".safetensors")) {
-		file, name = arg[:i], arg[i+1:]
+	if name == "" {
+		file, name = cutTensor(arg)
 	}
 	var t *tensor.Tensor
 	var err error

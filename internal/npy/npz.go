@@ -121,7 +121,7 @@ func (l *limited) ReadAt(p []byte, at int64) (int, error) {
 // repeats is not looked at.
 func (z *Archive) entryOf(f *zip.File, size int64) (entry, error) {
 	name, ok := strings.CutSuffix(f.Name, extension)
-	if want := badName(name); !ok || want != "" {
+	if want := badEntry(name); !ok || want != "" {
 		return entry{}, z.wrong("entry", fault.Text(f.Name), cmp.Or(want, "the name of an array, ending in "+extension))
 	}
 	wrong := func(field, value, want string) (entry, error) {
@@ -143,6 +143,15 @@ func (z *Archive) entryOf(f *zip.File, size int64) (entry, error) {
 		return wrong("size", fmt.Sprint(f.UncompressedSize64), fmt.Sprintf("the %d of its stored bytes", f.CompressedSize64))
 	}
 	return entry{name, offset, int64(f.CompressedSize64), int64(f.UncompressedSize64), f.CRC32, f.Method}, nil
+}
+
+// badEntry is badName of an array that is read, whose name may have colons, as TensorFlow's names do, but not where
+// a drive has one.
+func badEntry(name string) (want string) {
+	if len(name) > 1 && name[1] != ':' {
+		name = strings.ReplaceAll(name, ":", "_")
+	}
+	return badName(name)
 }
 
 // badName returns what is wanted of an array's name if it could be mistaken:

@@ -326,6 +326,14 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestColons: an array may have a colon in its name, where it is not that of a drive.
+func TestColons(t *testing.T) {
+	z, err := parseArchive("x.npz", archive(stored("input_2:0.npy", of("'<f4'", "(2,)", 8))))
+	if err != nil || !slices.Equal(z.Names(), []string{"input_2:0"}) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestArchiveWithout(t *testing.T) {
 	for _, c := range []struct {
 		n    int
