@@ -17,9 +17,12 @@ type Part struct {
 	First int      // the place of the first of them
 	Got   string   // what is there
 	Want  []string // and what is right
-	Ways  []string // the ways that give all; none if no single one does
+	Ways  []string // the ways that give all, AnyWay of all of them; none if no single one does
 	One   bool     // all that is right is one number
 }
+
+// AnyWay is said where all ways give the same.
+const AnyWay = "any"
 
 // Explained is what a quantizer explains of a tensor.
 type Explained struct {
@@ -71,8 +74,14 @@ func (t *tally) sees(right string) {
 }
 
 func (t *tally) part() Part {
-	for w := t.ways; w != 0 && t.Wrong == 0; w &= w - 1 {
-		t.Ways = append(t.Ways, t.names[bits.TrailingZeros64(w)])
+	switch {
+	case t.Wrong > 0:
+	case t.ways == 1<<len(t.names)-1:
+		t.Ways = []string{AnyWay}
+	default:
+		for w := t.ways; w != 0; w &= w - 1 {
+			t.Ways = append(t.Ways, t.names[bits.TrailingZeros64(w)])
+		}
 	}
 	t.One = !t.many
 	return t.Part

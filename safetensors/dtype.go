@@ -76,6 +76,27 @@ func (d DType) Format() (f fp16.Format, ok bool) {
 	return 0, false
 }
 
+// DTypeOfNarrow returns the type in which numbers of a format of 8 bits are stored; ok is false
+// unless the file format has it.
+func DTypeOfNarrow(n fp16.Narrow) (d DType, ok bool) {
+	d, ok = narrow[n]
+	return d, ok
+}
+
+// Narrow returns the number format of d's elements; ok is false unless they are floating-point numbers of 8 bits.
+func (d DType) Narrow() (n fp16.Narrow, ok bool) {
+	for n, of := range narrow {
+		if of == d {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+var narrow = map[fp16.Narrow]DType{
+	fp16.E4M3: F8_E4M3, fp16.E5M2: F8_E5M2, fp16.E8M0: F8_E8M0, fp16.E4M3FNUZ: F8_E4M3FNUZ, fp16.E5M2FNUZ: F8_E5M2FNUZ,
+}
+
 // dtypeNames lists the known types for an error message.
 func dtypeNames() string {
 	var names []string

@@ -30,7 +30,7 @@ round to the inputs' format are searched for, or claimed by --round. What these
 inputs would not show is listed: docs/KERNELS.md.
 
   --op NAME     any operation of ATen that is judged, or swiglu, geglu,
-                rotary_embedding, cross_entropy
+                rotary_embedding, cross_entropy, quantize, dequantize
   --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
   --graph FILE  a chain of operations in place of one: docs/FORMATS.md, section 11
 
@@ -83,6 +83,14 @@ func runKernel(c *command) error {
 		return errors.New("--op: want an operation, such as softmax, or --graph")
 	case *network != "" && (*op != "" || attributes != nil || *device != ""):
 		return errors.New("--graph: want it without --op, --attr and --accumulate")
+	}
+	if quantizes(*op) {
+		for flag, given := range map[string]bool{"precision": *precision != "", "accumulate": *device+sums != "", "round": round != nil, "variance": *variance != "", "schedule": *schedule != "", "store": *store != "", "backward": *backward} {
+			if given {
+				return fmt.Errorf("--%s: says nothing of %s: want attributes (--attr), format among them", flag, *op)
+			}
+		}
+		return c.judgeQuantizer(c.pos[0], judged{op: *op, report: *report, output: *output, attributes: attributes})
 	}
 	var err error
 	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" && (fp8 != nil || !strings.HasPrefix(*precision, "E")) {
@@ -183,7 +191,7 @@ func readKernel(q *kernel.Question, path, output string) error {
 		if err != nil {
 			return err
 		}
-		v, err := t.Float64s()
+		v, err := numbersOf(t)
 		if err != nil {
 			return err
 		}

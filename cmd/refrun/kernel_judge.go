@@ -271,8 +271,11 @@ func readTensors(path string) (map[string]*tensor.Tensor, []string, error) {
 			return nil, nil, err
 		}
 		format, ok := formatsOf[t.DType]
+		if _, narrow := t.DType.Narrow(); narrow { // float32 has all of them
+			format, ok = fp16.Float32, true
+		}
 		if !ok {
-			return nil, nil, fmt.Errorf("%s: %q: dtype %s: want F32, F16, BF16, F64 or I64", path, name, t.DType)
+			return nil, nil, fmt.Errorf("%s: %q: dtype %s: want F32, F16, BF16, F64, I64 or one of 8 bits", path, name, t.DType)
 		}
 		var v []float64
 		if format == fp16.Int64 {
@@ -286,7 +289,7 @@ func readTensors(path string) (map[string]*tensor.Tensor, []string, error) {
 				}
 				v = append(v, float64(w))
 			}
-		} else if v, err = t.Float64s(); err != nil {
+		} else if v, err = numbersOf(t); err != nil {
 			return nil, nil, err
 		}
 		all[name] = tensor.Of(format, v, t.Shape...)

@@ -91,7 +91,7 @@ func (q *Question) axes(add adder) {
 		other := s
 		other.Axis = a
 		if g, err := other.Grid(q.shape); err == nil && g.Scales() == q.grid.Scales() && !slices.Equal(g.Sizes, q.grid.Sizes) {
-			add("quantize.other-axis", func(s *quantize.Spec) { s.Axis = a }, a)
+			add("quantize.other-axis", func(s *quantize.Spec) { s.Axis = a }, fmt.Sprint(a))
 		}
 	}
 	var m, n int
@@ -99,7 +99,7 @@ func (q *Question) axes(add adder) {
 		other := s
 		other.Block = fmt.Sprintf("%dx%d", n, m)
 		if g, err := other.Grid(q.shape); err == nil && g.Scales() == q.grid.Scales() {
-			add("quantize.other-axis", func(s *quantize.Spec) { s.Block = other.Block }, len(q.shape)-2)
+			add("quantize.other-axis", func(s *quantize.Spec) { s.Block = other.Block }, fmt.Sprint(len(q.shape)-2))
 		}
 	}
 }

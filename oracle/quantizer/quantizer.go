@@ -67,11 +67,12 @@ type Report struct {
 
 // Output is a row of the report.
 type Output struct {
-	Name     string   `json:"output"` // scale, zero_point, data, or output of dequantize
-	Elements int      `json:"elements"`
-	NotEqual int      `json:"not_equal"` // that no right kernel writes
-	Ways     []string `json:"ways"`      // of float32 arithmetic that give all; none where several are mixed
-	Worst    *Worst   `json:"worst,omitempty"`
+	Name       string   `json:"name"` // scale, zero_point, data, or output of dequantize
+	Verdict    string   `json:"verdict"`
+	Elements   int      `json:"elements"`
+	Violations int      `json:"violations"` // that no right kernel writes
+	Ways       []string `json:"ways"`       // of float32 arithmetic that give all; none where several are mixed
+	Worst      *Worst   `json:"worst,omitempty"`
 }
 
 // Worst is the first number that is wrong.
@@ -207,7 +208,7 @@ func (q *Question) blind(r *Report) error {
 // outputs are the rows of the report.
 func (q *Question) outputs(e *quantize.Explained) (rows []Output) {
 	for _, p := range e.Parts {
-		o := Output{Name: p.Name, Elements: p.Total, NotEqual: p.Wrong, Ways: p.Ways}
+		o := Output{Name: p.Name, Verdict: Pass, Elements: p.Total, Violations: p.Wrong, Ways: p.Ways}
 		if o.Ways == nil {
 			o.Ways = []string{}
 		}
@@ -216,6 +217,7 @@ func (q *Question) outputs(e *quantize.Explained) (rows []Output) {
 			if p.Name == "scale" || p.Name == "zero_point" {
 				shape = q.grid.Shape
 			}
+			o.Verdict = Fail
 			o.Worst = &Worst{Index: tensor.Index(p.First, shape), Got: p.Got, Want: p.Want}
 		}
 		rows = append(rows, o)

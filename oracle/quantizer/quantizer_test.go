@@ -139,6 +139,9 @@ func TestFaultsOfQuantizers(t *testing.T) {
 					continue
 				}
 				wrongs++
+				if strings.Contains(bad.Fault, "%") || bad.Advice == "" {
+					t.Errorf("%s: %q, %q", id, bad.Fault, bad.Advice)
+				}
 				seen[strings.SplitN(id, ":", 2)[0]]++
 				if bad.FaultID != id {
 					// another fault may write the same

@@ -13,8 +13,9 @@ import numpy as np
 from .binary import binary
 from .case import CaseError, Raw, raw, write_safetensors
 from .check import Report
+from .quantized import OPERATIONS, check_quantized, narrow
 
-_OPERANDS = {"F16": "fp16", "BF16": "bf16"}
+_OPERANDS = {"F16": "fp16", "BF16": "bf16", "F8_E4M3": "E4M3", "F8_E5M2": "E5M2"}
 _STORES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 # The names of inputs that are given in order.
 _ARGUMENTS = {
@@ -54,7 +55,7 @@ def _tensor(value: Any, name: str) -> Raw:
             value = value.detach().cpu().numpy()
         a = np.ascontiguousarray(np.asarray(value).astype(np.int64))
         return Raw("I64", a.shape, a.tobytes())
-    return raw(value, name)
+    return narrow(value) or raw(value, name)
 
 
 def _torch(value: Any) -> Any:
@@ -115,11 +116,21 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     op may be a torch function or module too, which torch.export follows: a kernel that fuses a chain of
     operations. Every result inside is then a step that the kernel may round: "fits if silu is rounded".
 
+    "quantize" and "dequantize" are of numbers of 8 bits and fewer with scales of blocks, held to bits: inputs [x],
+    output (data, scale), format="mxfp8_e4m3", rule="floor", axis=-1. "scaled_mm" is a product of such
+    numbers, inputs [a, b, scale_a, scale_b]. docs/KERNELS.md has the formats, their rules and the other attributes.
+
     report names an HTML file to write.
 
     The verdict is PASS, FAIL, or NO-POWER where these inputs would not tell a right kernel from one that
     writes nothing. Bad input raises ValueError with one line.
     """
+    if isinstance(op, str) and op in OPERATIONS:
+        options = {"precision": precision, "accumulate": accumulate, "round": round or None, "schedule": schedule, "store": store, "variance": variance}
+        for option, given in options.items():
+            if given is not None:
+                raise CaseError(f"{option}: says nothing of {op}: want attributes, format among them")
+        return check_quantized(op, inputs, output, report, **attributes)
     net = None
     if not isinstance(op, str):
         net, inputs = _traced(op, inputs, attributes)
