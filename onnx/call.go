@@ -44,8 +44,8 @@ func (c *call) values() []int {
 		}
 		return c.inline(f)
 	}
-	f := operations[n.op]
-	if n.domain != "" || f == nil {
+	f := operations[strings.TrimPrefix(n.domain+"."+n.op, ".")]
+	if f == nil {
 		c.fail("not supported")
 		c.inputs() // to say so of those that do not exist
 		return nil

@@ -53,7 +53,7 @@ func (c *call) settled(v int) int {
 	if c.err != nil || !c.moved(v) {
 		return v
 	}
-	if t, err := c.evaluate(v, false); err == nil {
+	if t, err := c.evaluateUpTo(v, false, mostSettled); err == nil {
 		return c.constant("", t, c.dtypes[v])
 	}
 	return v
@@ -117,9 +117,17 @@ func cheap(op graph.Op) bool {
 // mostKnown is how many numbers one value may have that is computed while a graph is made.
 const mostKnown = 1 << 22
 
+// mostSettled is how many numbers weights may have that are only brought into another order, or centered.
+const mostSettled = 1 << 28
+
 // evaluate computes a value from constants, and from inputs whose values are given if
 // these may be used.
 func (b *builder) evaluate(v int, feeds bool) (*tensor.Tensor, error) {
+	return b.evaluateUpTo(v, feeds, mostKnown)
+}
+
+// evaluateUpTo is evaluate of values of so many numbers at most.
+func (b *builder) evaluateUpTo(v int, feeds bool, most int) (*tensor.Tensor, error) {
 	if t := b.g.Values[v].Const; t != nil {
 		return t, nil
 	}
@@ -137,6 +145,7 @@ func (b *builder) evaluate(v int, feeds bool) (*tensor.Tensor, error) {
 		}
 	}
 	slices.Sort(nodes)
+	made := 0 // numbers
 	need := func(in int) error {
 		if _, ok := to[in]; ok {
 			return nil
@@ -170,9 +179,10 @@ func (b *builder) evaluate(v int, feeds bool) (*tensor.Tensor, error) {
 			m.In = append(m.In, to[in])
 		}
 		for _, o := range n.Out {
-			if n := elements(b.types[o].Shape); n > mostKnown || !b.spend(8*n) {
+			if n := elements(b.types[o].Shape); n > most || !b.spend(8*n) {
 				return nil, fmt.Errorf("shape %v: %w", b.types[o].Shape, errMemory)
 			}
+			made += elements(b.types[o].Shape)
 			part.Values = append(part.Values, graph.Value{})
 			to[o] = len(part.Values) - 1
 			m.Out = append(m.Out, to[o])
@@ -187,6 +197,9 @@ func (b *builder) evaluate(v int, feeds bool) (*tensor.Tensor, error) {
 	out, err := p.Run(new(graph.Run))
 	if err != nil {
 		return nil, err
+	}
+	if made > 0 { // what was on the way is gone
+		b.memory += int64(8 * (made - len(out[0].Data)))
 	}
 	for _, f := range used {
 		f.used = true

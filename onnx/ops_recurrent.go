@@ -43,12 +43,20 @@ func opRNN(c *call) []int {
 
 // opLSTM has the gates i, o, f and c, of which input_forget makes f 1 - i.
 func opLSTM(c *call) []int {
-	coupled := c.flag("input_forget")
-	return c.recurrent(4, 2, "Sigmoid", "Tanh", "Tanh").run(func(d *direction) cell {
+	return c.recurrent(4, 2, "Sigmoid", "Tanh", "Tanh").lstm(func(d *direction) func(t, h int) int {
 		of := d.joined(0, 4)
+		return func(t, h int) int { return of.sum(d.x[t], h) }
+	})
+}
+
+// lstm takes all steps of an LSTM, whose sums under gates are given.
+func (r *recurrent) lstm(sums func(*direction) func(t, h int) int) []int {
+	coupled := r.flag("input_forget")
+	return r.run(func(d *direction) cell {
+		sum := sums(d)
 		return func(t int, state []int) []int {
-			h, last := state[0], state[1]
-			gates := d.parts(of.sum(d.x[t], h), 4)
+			last := state[1]
+			gates := d.parts(sum(t, state[0]), 4)
 			i := d.gate(0, d.peep(0, gates[0], last))
 			f := poison
 			if coupled {

@@ -74,7 +74,25 @@ var oddNodes = []struct {
 	{oddNode("RNN"), []oddInput{f32(4, 2, 5), f32(1, 3, 5), f32(1, 3, 3), f32(1, 6), {onnx.Int32, []int{2}}, f32(1, 2, 3)}, 2},
 	{oddNode("GRU", textOf("direction", "bidirectional"), intOf("linear_before_reset", 1)), []oddInput{f32(4, 2, 5), f32(2, 9, 5), f32(2, 9, 3), f32(2, 18), {onnx.Int32, []int{2}}, f32(2, 2, 3)}, 2},
 	{oddNode("LSTM", intOf("layout", 1)), []oddInput{f32(2, 4, 5), f32(1, 12, 5), f32(1, 12, 3), f32(1, 24), {onnx.Int32, []int{2}}, f32(2, 1, 3), f32(2, 1, 3), f32(1, 9)}, 3},
+	{oddNode("MatMulInteger"), []oddInput{i8(2, 3, 4), i8(4, 5), i8(3), i8(5)}, 1},
+	{oddNode("ConvInteger"), []oddInput{i8(1, 2, 5, 5), i8(4, 2, 3, 3), i8(), i8(4)}, 1},
+	{oddNode("QLinearMatMul"), []oddInput{i8(3, 4), f32(3), i8(3), i8(4, 5), f32(5), i8(5), f32(), i8()}, 1},
+	{oddNode("QLinearConv"), []oddInput{i8(1, 2, 5, 5), f32(), i8(), i8(4, 2, 3, 3), f32(4), i8(4), f32(), i8(), {onnx.Int32, []int{4}}}, 1},
+	{oddNode(contrib + "QLinearAdd"), []oddInput{i8(3, 4), f32(), i8(), i8(4), f32(), i8(), f32(), i8()}, 1},
+	{oddNode(contrib + "QLinearSigmoid"), []oddInput{i8(3, 4), f32(), i8(), f32(), i8()}, 1},
+	{oddNode(contrib + "QLinearGlobalAveragePool"), []oddInput{i8(1, 3, 4, 4), f32(), i8(), f32(), i8()}, 1},
+	{oddNode(contrib+"QLinearAveragePool", intsOf("kernel_shape", 2, 2)), []oddInput{i8(1, 3, 4, 4), f32(), i8(), f32(), i8()}, 1},
+	{oddNode(contrib + "QLinearConcat"), []oddInput{f32(), i8(), i8(3, 4), f32(), i8(), i8(2, 4), f32(), i8()}, 1},
+	{oddNode(contrib + "MatMulIntegerToFloat"), []oddInput{i8(3, 4), i8(4, 5), f32(), f32(5), i8(), i8(5), f32(5)}, 1},
+	{oddNode(contrib + "DynamicQuantizeMatMul"), []oddInput{f32(3, 4), i8(4, 5), f32(5), i8(5), f32(5)}, 1},
+	{oddNode(contrib + "DynamicQuantizeLSTM"), []oddInput{f32(4, 2, 5), i8(1, 5, 12), i8(1, 3, 12), f32(1, 24), {}, {}, {}, {}, f32(1), i8(1), f32(1), i8(1)}, 3},
 }
+
+// contrib comes before the names of ONNX Runtime's own operations.
+const contrib = "com.microsoft/"
+
+// i8 is an input of whole numbers.
+func i8(shape ...int) oddInput { return oddInput{onnx.Int8, shape} }
 
 func oddNode(op string, a ...message) func(in, out []string) message {
 	domain, op := splitDomain(op)
@@ -94,7 +112,7 @@ func splitDomain(op string) (string, string) {
 // or runs: nothing panics.
 func TestOdd(t *testing.T) {
 	r := rand.New(rand.NewPCG(73, 74))
-	all, out := names("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"), names("y", "z", "w")
+	all, out := names("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"), names("y", "z", "w")
 	for _, c := range oddNodes {
 		for k := range 300 {
 			var in []string

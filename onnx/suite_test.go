@@ -21,6 +21,8 @@ import (
 
 var suite = flag.String("onnx.cases", "testdata/cases.zip", "cases of the onnx package's suite, as interop/onnx/cases.py writes them")
 
+var runtimes = flag.String("onnx.runtime", "testdata/runtime.zip", "cases of ONNX Runtime, as interop/onnx/runtime.py writes them")
+
 // suiteCase is a row of the index.
 type suiteCase struct {
 	Name            string
@@ -64,29 +66,9 @@ var exceptions = map[string]exception{
 // TestSuite runs the cases of ONNX's own suite. Whole numbers must be equal; others within
 // the suite's tolerance.
 func TestSuite(t *testing.T) {
-	z, err := zip.OpenReader(*suite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	entry := func(name string) []byte {
-		f, err := z.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		b, err := io.ReadAll(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	var index struct{ Cases []suiteCase }
-	if err := json.Unmarshal(entry("index.json"), &index); err != nil || len(index.Cases) < 100 {
-		t.Fatal(len(index.Cases), err)
-	}
+	cases, entry := archived(t, *suite)
 	excepted := 0
-	for _, c := range index.Cases {
+	for _, c := range cases {
 		model, data := entry(c.Name+"/model.onnx"), entry(c.Name+"/data.onnx")
 		got := errorText(c.run(model, data, 0))
 		x, except := exceptions[c.Name]
@@ -108,7 +90,45 @@ func TestSuite(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d cases, %d exceptions", len(index.Cases), excepted)
+	t.Logf("%d cases, %d exceptions", len(cases), excepted)
+}
+
+// archived returns the cases of an archive, and what reads its entries.
+func archived(t *testing.T, path string) ([]suiteCase, func(name string) []byte) {
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { z.Close() })
+	entry := func(name string) []byte {
+		f, err := z.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		b, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var index struct{ Cases []suiteCase }
+	if err := json.Unmarshal(entry("index.json"), &index); err != nil || len(index.Cases) < 40 {
+		t.Fatal(len(index.Cases), err)
+	}
+	return index.Cases, entry
+}
+
+// TestRuntime: ONNX Runtime's own operations, and others with random attributes, are what ONNX Runtime makes of
+// them: whole numbers in every bit, and others within its rounding.
+func TestRuntime(t *testing.T) {
+	cases, entry := archived(t, *runtimes)
+	for _, c := range cases {
+		if err := c.run(entry(c.Name+"/model.onnx"), entry(c.Name+"/data.onnx"), 0); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+	t.Logf("%d cases", len(cases))
 }
 
 // run evaluates a case and says what is wrong with the result, by the suite's tolerance or by

@@ -44,14 +44,21 @@ func init() {
 		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance, "LpNormalization": opLpNormalization,
 		// products
 		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "DFT": opDFT, "STFT": opSTFT,
+		"MatMulInteger": opMatMulInteger, "ConvInteger": opConvInteger, "QLinearMatMul": opQLinearMatMul, "QLinearConv": opQLinearConv,
 		// steps in time
 		"RNN": opRNN, "LSTM": opLSTM, "GRU": opGRU,
 		// windows
 		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize,
 	}
+	for name, f := range quantizedOperations() {
+		operations[microsoft+name] = f
+	}
 }
 
-// Operations returns the names of ONNX's operations that are read, sorted. Of some not all
+// microsoft comes before the names of ONNX Runtime's own operations.
+const microsoft = "com.microsoft."
+
+// Operations returns the names of ONNX's operations that are read, sorted, and of ONNX Runtime's own. Of some not all
 // attributes are.
 func Operations() []string {
 	var names []string
