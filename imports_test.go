@@ -79,7 +79,7 @@ var inward = map[string][]string{
 	"diff":                 {"fp16"},
 	"oracle/report":        {"diff"},
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore", "internal/sorting"},
-	"oracle/quantizer":     {"fp16", "oracle/internal/table", "quantize", "tensor"},
+	"oracle/quantizer":     {"fp16", "graph", "oracle/internal/table", "oracle/judge", "pointwise", "quantize", "tensor"},
 	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/internal/table", "oracle/internal/winograd", "oracle/kernel", "pointwise", "resize", "tensor", "internal/attr", "internal/elem", "internal/memory", "internal/par"},
 	"oracle/gradient":      {"fp16", "grad", "graph", "internal/attr", "oracle/judge", "pointwise", "tensor"},
 	"oracle/forward":       {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report", "tensor", "internal/sorting"},

@@ -30,7 +30,7 @@ round to the inputs' format are searched for, or claimed by --round. What these
 inputs would not show is listed: docs/KERNELS.md.
 
   --op NAME     any operation of ATen that is judged, or swiglu, geglu,
-                rotary_embedding, cross_entropy, quantize, dequantize
+                rotary_embedding, cross_entropy, quantize, dequantize, scaled_mm
   --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
   --graph FILE  a chain of operations in place of one: docs/FORMATS.md, section 11
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/attr"
-	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle/quantizer"
 	"github.com/refrun/refrun/quantize"
@@ -17,7 +16,7 @@ import (
 )
 
 // quantizes reports whether an operation is one of those that write or read numbers of 8 bits and fewer.
-func quantizes(op string) bool { return op == "quantize" || op == "dequantize" }
+func quantizes(op string) bool { return op == "quantize" || op == "dequantize" || op == "scaled_mm" }
 
 // quantizerReport is what the --json of a quantizer prints.
 type quantizerReport struct {
@@ -27,6 +26,9 @@ type quantizerReport struct {
 
 // judgeQuantizer reads the tensors of a quantizer, or of its inverse, and judges what it wrote.
 func (c *command) judgeQuantizer(path string, a judged) error {
+	if a.op == "scaled_mm" {
+		return c.judgeScaled(path, a)
+	}
 	s, err := quantizerOf(a.attributes)
 	if err != nil {
 		return err
@@ -43,30 +45,8 @@ func (c *command) judgeQuantizer(path string, a judged) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return c.printQuantizer(r, a.report)
-}
-
-// printQuantizer prints a report and writes its page.
-func (c *command) printQuantizer(r *quantizer.Report, page string) error {
 	all := &quantizerReport{r, quantizerText(r)}
-	if c.json {
-		if err := c.printJSON(all); err != nil {
-			return err
-		}
-	}
-	c.print(all.Text)
-	if page != "" {
-		if err := disk.WriteFile(page, kernelPage(all.Text), 0o644); err != nil {
-			return err
-		}
-	}
-	switch r.Verdict {
-	case quantizer.Fail:
-		return errFailed
-	case quantizer.NoPower:
-		return errNoPower
-	}
-	return nil
+	return c.printJudged(all, all.Text, r.Verdict, a.report)
 }
 
 // openKernel opens a safetensors file.

@@ -191,3 +191,56 @@ func TestKernelOfNarrow(t *testing.T) {
 		}
 	}
 }
+
+// TestKernelScaled: a product of float8 operands, and of two numbers a byte along K, right and with what does not fit.
+func TestKernelScaled(t *testing.T) {
+	ones := func(n int, code byte) []byte { return slices.Repeat([]byte{code}, n) }
+	write := func(packed bool, scale, right float64) string {
+		var all []*safetensors.Tensor
+		add := func(x *safetensors.Tensor, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, x)
+		}
+		if packed { // 1 and 0.5 along K
+			add(safetensors.New("input", safetensors.U8, []int{2, 2}, ones(4, 0x12)))
+			add(safetensors.New("other", safetensors.U8, []int{2, 3}, []byte{0x12, 0x12, 0x12, 0x22, 0x22, 0x22}))
+			right *= 1 + 0.25 + 1 + 0.5
+		} else {
+			add(safetensors.New("input", safetensors.F8_E4M3, []int{2, 4}, ones(8, 0x38)))
+			add(safetensors.New("other", safetensors.F8_E5M2, []int{4, 3}, slices.Concat(ones(6, 0x3c), ones(6, 0x40))))
+			right *= 6
+		}
+		add(safetensors.OfFloat64s("scale_a", safetensors.F32, []int{2}, []float64{scale, 2 * scale}))
+		add(safetensors.OfFloat64s("scale_b", safetensors.F32, nil, []float64{1}))
+		add(safetensors.OfFloat64s("output", safetensors.F32, []int{2, 3}, []float64{right, right, right, 2 * right, 2 * right, 2 * right}))
+		path := filepath.Join(t.TempDir(), "k.safetensors")
+		if err := safetensors.WriteFile(path, all, nil); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		packed       bool
+		scale, right float64
+		attr         string
+		code         int
+		want         string
+	}{
+		{false, 0.5, 0.5, "", exitOK, "scales on the"},
+		{false, 0.5, 1, "", exitFailed, "FAIL"},
+		{true, 0.5, 0.5, "format=mxfp4", exitOK, "PASS"},
+		{true, 0.5, 0.5, "", exitUsage, "input: dtype U8"},
+		{false, 0.5, 0.5, "order=high", exitUsage, `order: "high": want it with a format of 4 bits`},
+		{false, 0.5, 0.5, "format=mxfp9", exitUsage, `format: "mxfp9"`},
+	} {
+		args := []string{"kernel", write(c.packed, c.scale, c.right), "--op", "scaled_mm"}
+		if c.attr != "" {
+			args = append(args, "--attr", c.attr)
+		}
+		if r := refrun(t, args...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
+			t.Errorf("%+v: %d %s%s", c, r.code, r.stdout, r.stderr)
+		}
+	}
+}

@@ -68,6 +68,18 @@ class Quantized(unittest.TestCase):
         a, b = self.x.to(torch.float8_e4m3fn), torch.randn(96, 40).to(torch.float8_e5m2)
         refrun.assert_kernel("matmul", [a, b], (a.float() @ b.float()).bfloat16())
 
+    def test_products(self):
+        a, b = self.x[:32].to(torch.float8_e4m3fn), torch.randn(48, 96).to(torch.float8_e5m2).t()
+        sa, sb = torch.tensor(0.37), torch.tensor(1.7)
+        for out in (torch.float32, torch.bfloat16, torch.float16, None):
+            r = refrun.assert_kernel("scaled_mm", [a, b, sa, sb], torch._scaled_mm(a, b, sa, sb, out_dtype=out))
+            self.assertIn("scales on", r.form)
+        r = refrun.check_kernel("scaled_mm", [a, b, sa, sb], (a.float() @ b.float() * sa).bfloat16())
+        self.assertEqual(r.fault_id, "quantize.scale-missing:other")
+        codes, scale = mx(self.x)
+        back = (codes.float().unflatten(-1, (-1, 32)) * scale.float()[..., None]).flatten(-2)
+        refrun.assert_kernel("scaled_mm", [codes, codes.t(), scale, scale.t()], back @ back.t())
+
     def test_bad_input(self):
         codes, scale = mx(self.x)
         for why, output, attributes in (("format: ", (codes, scale), {"format": "mxfp9"}), ("scale: shape ", (codes, scale[:3]), {"format": "mxfp8_e4m3"}),
