@@ -188,7 +188,7 @@ func (s *step) attention(byOutput, scaledLast bool) {
 	scores = s.masked(scores, o)
 	p := s.probabilities(scores, byOutput)
 	if s.wants(2) {
-		s.give(2, s.unheads(s.matmul(s.swap(p), s.d), 2))
+		s.give(2, s.unheads(s.matmul(s.swap(s.operand("P", p)), s.d), 2))
 	}
 	if !s.wants(0) && !s.wants(1) && !s.wants(3) {
 		return
@@ -213,6 +213,14 @@ func (s *step) attention(byOutput, scaledLast bool) {
 	if s.wants(1) {
 		s.give(1, s.unheads(s.scale(after, s.matmul(s.swap(ds), q)), 1))
 	}
+}
+
+// operand is a value as a product takes it, which kernels store for that while others read it as it was.
+func (s *step) operand(name string, v int) int {
+	if s.saved == nil { // of [Of], which stores nothing
+		return v
+	}
+	return s.named(name, s.apply(graph.Cast{Dtype: s.types[v].Format.String()}, v))
 }
 
 func (s *step) lastAxis(v int) []int { return []int{len(s.shape(v)) - 1} }

@@ -218,6 +218,10 @@ func (q *Question) forms(types []graph.Type) []Form {
 			forms = append(forms, resizes(op, types[n.In[0]].Shape[2:], q.Narrow)...)
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})
+		case graph.Reduction:
+			if shape := types[n.In[0]].Shape; op.Of == "logsumexp" && q.WideSums && q.Narrow.Half() && len(shape) > 0 {
+				forms = append(forms, coarse(0, shape[len(shape)-1])...)
+			}
 		case graph.Attention:
 			keys := keys(n, types)
 			if q.Narrow == fp16.Float32 { // where blocks change next to nothing
@@ -226,10 +230,8 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 			forms = append(forms, onlines(keys)...)
 			for _, block := range []int{0, 512} {
-				for _, lanes := range []int{0, 8, 16} {
-					if block < keys && (lanes == 0 || keys%lanes > 0) {
-						forms = append(forms, Form{Online: true, BlockKeys: block, CoarseExp: true, Lanes: lanes})
-					}
+				if block < keys {
+					forms = append(forms, coarse(block, keys)...)
 				}
 			}
 		}
@@ -251,6 +253,16 @@ func (q *Question) forms(types []graph.Type) []Form {
 func keys(n *graph.Node, types []graph.Type) int {
 	k := types[n.In[1]].Shape
 	return k[len(k)-2]
+}
+
+// coarse are those whose exp is a cubic polynomial, of so many keys, in blocks.
+func coarse(block, keys int) (all []Form) {
+	for _, lanes := range []int{0, 8, 16} {
+		if lanes == 0 || keys%lanes > 0 {
+			all = append(all, Form{Online: true, BlockKeys: block, CoarseExp: true, Lanes: lanes})
+		}
+	}
+	return all
 }
 
 // onlines are the forms of an attention of so many keys that divides last, by how many it takes at a time.
