@@ -118,7 +118,7 @@ func (s *step) inside(x, d int, min, max float64) int {
 // silu is sigmoid(x) + y (1 - sigmoid(x)) times d.
 func silu(s *step, x, y, d int) int {
 	p := s.f("sigmoid", x)
-	return s.mul(d, s.add(p, s.mul(y, s.from(1, pointwise.Sub, p))))
+	return s.named("dx", s.mul(d, s.named("slope", s.add(p, s.mul(y, s.from(1, pointwise.Sub, p))))))
 }
 
 // elu is scale for x > 0, else alpha scale inner e^(inner x), times d. (celu's alpha inner is 1.)
@@ -133,11 +133,11 @@ func gelu(s *step, x, y, d int) int {
 	if s.op.(graph.Act).Func == act.GELU {
 		p := s.scale(0.5, s.with(pointwise.Add, s.f("erf", s.scale(math.Sqrt2/2, x)), 1))
 		density := s.scale(1/math.Sqrt(2*math.Pi), s.f("exp", s.scale(-0.5, s.f("square", x))))
-		return s.mul(d, s.add(p, s.mul(x, density)))
+		return s.named("dx", s.mul(d, s.named("slope", s.add(s.named("probability", p), s.mul(x, s.named("density", density))))))
 	}
 	const c = 0.044715
 	k, x2 := math.Sqrt(2/math.Pi), s.f("square", x)
 	t := s.apply(graph.Act{Func: act.Tanh}, s.mul(s.scale(k, x), s.with(pointwise.Add, s.scale(c, x2), 1)))
 	slope := s.mul(s.from(1, pointwise.Sub, s.f("square", t)), s.scale(k, s.with(pointwise.Add, s.scale(3*c, x2), 1)))
-	return s.mul(d, s.scale(0.5, s.add(s.with(pointwise.Add, t, 1), s.mul(x, slope))))
+	return s.named("dx", s.mul(d, s.named("slope", s.scale(0.5, s.add(s.with(pointwise.Add, t, 1), s.mul(x, slope))))))
 }

@@ -59,7 +59,7 @@ func (s *step) normalised(x, d int, axes []int, eps float64, in []int) {
 	mean, one := s.statistics(x, axes, eps)
 	n := s.named("normalized", s.mul(s.sub(x, mean), one))
 	if s.wants(1) {
-		s.give(1, s.byParameter(s.mul(d, s.reshape(n, own))))
+		s.give(1, s.byParameter(s.named("dy_normalized", s.mul(d, s.reshape(n, own)))))
 	}
 	if s.wants(2) {
 		s.give(2, s.byParameter(d))
@@ -68,11 +68,12 @@ func (s *step) normalised(x, d int, axes []int, eps float64, in []int) {
 		return
 	}
 	if len(s.in) > 1 {
-		d = s.mul(d, s.parameter(s.in[1]))
+		d = s.named("dy_weight", s.mul(d, s.parameter(s.in[1])))
 	}
 	d = s.reshape(d, in)
-	inner := s.sub(s.sub(d, s.mean(d, axes)), s.mul(n, s.mean(s.mul(d, n), axes)))
-	s.give(0, s.reshape(s.mul(inner, one), own))
+	along := s.named("projection", s.mul(n, s.named("mean_dy_normalized", s.mean(s.mul(d, n), axes))))
+	inner := s.named("dy_projected", s.sub(s.named("dy_centred", s.sub(d, s.named("mean_dy", s.mean(d, axes)))), along))
+	s.give(0, s.reshape(s.named("dx", s.mul(inner, one)), own))
 }
 
 // statistics are the mean of x along axes and 1/sqrt(var + eps), as saved or computed again.
@@ -82,7 +83,8 @@ func (s *step) statistics(x int, axes []int, eps float64) (mean, rstd int) {
 		rows[a] = 1
 	}
 	rstd = s.kept("rstd", rows, func() int {
-		return s.f("rsqrt", s.with(pointwise.Add, s.apply(graph.Var{Axes: axes, Correction: new(int), Keep: true}, x), eps))
+		v := s.named("variance", s.apply(graph.Var{Axes: axes, Correction: new(int), Keep: true}, x))
+		return s.f("rsqrt", s.named("variance_eps", s.with(pointwise.Add, v, eps)))
 	})
 	return s.kept("mean", rows, func() int { return s.mean(x, axes) }), rstd
 }
@@ -111,7 +113,8 @@ func (s *step) besideChannels() []int { return append([]int{0}, s.spatial(2)...)
 func rms(s *step) {
 	r, d, axes := s.rmsParts()
 	if s.wants(0) {
-		s.give(0, s.mul(r, s.sub(d, s.mul(s.mul(s.x, s.f("square", r)), s.mean(s.mul(d, s.x), axes)))))
+		along := s.named("projection", s.mul(s.mul(s.x, s.f("square", r)), s.named("mean_dy_x", s.mean(s.mul(d, s.x), axes))))
+		s.give(0, s.named("dx", s.mul(r, s.named("dy_projected", s.sub(d, along)))))
 	}
 }
 
@@ -131,13 +134,14 @@ func (s *step) rmsParts() (r, d int, axes []int) {
 		rows[a] = 1
 	}
 	r = s.kept("rstd", rows, func() int {
-		return s.f("rsqrt", s.with(pointwise.Add, s.mean(s.f("square", s.x), axes), eps))
+		v := s.named("mean_square", s.mean(s.f("square", s.x), axes))
+		return s.f("rsqrt", s.named("mean_square_eps", s.with(pointwise.Add, v, eps)))
 	})
 	if s.wants(1) {
-		s.give(1, s.mul(s.d, s.named("normalized", s.mul(s.x, r))))
+		s.give(1, s.named("dy_normalized", s.mul(s.d, s.named("normalized", s.mul(s.x, r)))))
 	}
 	if d = s.d; len(s.in) > 1 && s.wants(0) {
-		d = s.mul(d, s.in[1])
+		d = s.named("dy_weight", s.mul(d, s.in[1]))
 	}
 	return r, d, axes
 }

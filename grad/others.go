@@ -36,19 +36,19 @@ func init() {
 		"rms_norm": {"spread": rmsSpread, "normalized": rmsNormalized},
 		// p d - p sum(p d)
 		"softmax": {"spread": func(s *step) {
-			of := s.mul(s.d, s.y)
-			s.give(0, s.sub(of, s.mul(s.y, s.named("row_sum", s.sum(of, s.rowAxes())))))
+			of := s.named("dy_y", s.mul(s.d, s.y))
+			s.give(0, s.named("dx", s.sub(of, s.named("y_row_sum", s.mul(s.y, s.named("row_sum", s.sum(of, s.rowAxes())))))))
 		}},
 		// the softmax again, and not e^y
 		"log_softmax": {"softmax": func(s *step) {
 			p := s.named("probabilities", s.apply(graph.Softmax{Axis: s.op.(graph.Softmax).Axis}, s.x))
-			s.give(0, s.sub(s.d, s.mul(p, s.sum(s.d, s.rowAxes()))))
+			s.give(0, s.named("dx", s.sub(s.d, s.named("probabilities_sum", s.mul(p, s.named("row_sum", s.sum(s.d, s.rowAxes())))))))
 		}},
 		// p (1 + x (1 - p))
 		"silu": {"product": func(s *step) {
 			p := s.f("sigmoid", s.x)
 			slope := s.mul(p, s.with(pointwise.Add, s.mul(s.x, s.from(1, pointwise.Sub, p)), 1))
-			s.give(0, s.mul(s.d, slope))
+			s.give(0, s.named("dx", s.mul(s.d, s.named("slope", slope))))
 		}},
 		// d (1 - y) first, and then y
 		"sigmoid": {"by steps": func(s *step) {
@@ -56,7 +56,7 @@ func init() {
 		}},
 		// 1 - y^2
 		"tanh": {"square": func(s *step) {
-			s.give(0, s.mul(s.d, s.from(1, pointwise.Sub, s.f("square", s.y))))
+			s.give(0, s.named("dx", s.mul(s.d, s.named("slope", s.from(1, pointwise.Sub, s.f("square", s.y))))))
 		}},
 		"scaled_dot_product_attention": {
 			"delta":              func(s *step) { s.attention(true, false) },
@@ -112,10 +112,10 @@ func (s *step) fromSums(axes []int, eps float64, in []int, channels bool) {
 		d = s.mul(d, s.parameter(s.in[1]))
 	}
 	d = s.reshape(d, in)
-	ds, db := s.sum(s.mul(d, x), axes), s.sum(d, axes)
-	b := s.scale(1/n, s.mul(s.sub(s.mul(db, mean), ds), s.mul(r, s.f("square", r))))
-	c := s.add(s.mul(b, mean), s.scale(1/n, s.mul(db, r)))
-	s.give(0, s.reshape(s.sub(s.add(s.mul(d, r), s.mul(x, b)), c), own))
+	ds, db := s.named("sum_dy_x", s.sum(s.mul(d, x), axes)), s.named("sum_dy", s.sum(d, axes))
+	b := s.named("slope", s.scale(1/n, s.mul(s.sub(s.mul(db, mean), ds), s.mul(r, s.f("square", r)))))
+	c := s.named("shift", s.add(s.mul(b, mean), s.scale(1/n, s.mul(db, r))))
+	s.give(0, s.reshape(s.named("dx", s.sub(s.named("line", s.add(s.mul(d, r), s.mul(x, b))), c)), own))
 }
 
 // weightFromSums is (sum(d x) - mean sum(d)) r of each channel of each sample, summed over the samples.
@@ -158,8 +158,8 @@ func (s *step) weightLast(axes []int, eps float64) {
 func rmsSpread(s *step) {
 	r, d, axes := s.rmsParts()
 	if s.wants(0) {
-		by := s.mul(s.mul(r, s.f("square", r)), s.mean(s.mul(d, s.x), axes))
-		s.give(0, s.sub(s.mul(d, r), s.mul(s.x, by)))
+		by := s.mul(s.mul(r, s.f("square", r)), s.named("mean_dy_x", s.mean(s.mul(d, s.x), axes)))
+		s.give(0, s.named("dx", s.sub(s.named("dy_rstd", s.mul(d, r)), s.named("projection", s.mul(s.x, by)))))
 	}
 }
 
@@ -168,7 +168,8 @@ func rmsNormalized(s *step) {
 	r, d, axes := s.rmsParts()
 	if s.wants(0) {
 		n := s.named("normalized", s.mul(s.x, r))
-		s.give(0, s.mul(r, s.sub(d, s.mul(n, s.mean(s.mul(d, n), axes)))))
+		along := s.named("projection", s.mul(n, s.named("mean_dy_normalized", s.mean(s.mul(d, n), axes))))
+		s.give(0, s.named("dx", s.mul(r, s.named("dy_projected", s.sub(d, along)))))
 	}
 }
 
@@ -194,12 +195,12 @@ func (s *step) attention(byOutput, scaledLast bool) {
 		return
 	}
 	dp := s.named("dP", s.matmul(s.d, s.swap(v)))
-	of := s.mul(p, dp)
+	of := s.named("P_dP", s.mul(p, dp))
 	if byOutput {
-		of = s.mul(s.d, s.y)
+		of = s.named("dO_O", s.mul(s.d, s.y))
 	}
 	delta := s.named("delta", s.sum(of, s.lastAxis(of)))
-	ds := s.named("dS", s.mul(p, s.sub(dp, delta)))
+	ds := s.named("dS", s.mul(p, s.named("dP_delta", s.sub(dp, delta))))
 	if s.wants(3) {
 		s.give(3, ds)
 	}
@@ -208,10 +209,10 @@ func (s *step) attention(byOutput, scaledLast bool) {
 		ds, after = s.named("dS_scaled", s.scale(scale, ds)), 1
 	}
 	if s.wants(0) {
-		s.give(0, s.scale(after, s.matmul(ds, k)))
+		s.give(0, s.named("dQ_scaled", s.scale(after, s.named("dQ", s.matmul(ds, k)))))
 	}
 	if s.wants(1) {
-		s.give(1, s.unheads(s.scale(after, s.matmul(s.swap(ds), q)), 1))
+		s.give(1, s.unheads(s.named("dK_scaled", s.scale(after, s.named("dK", s.matmul(s.swap(ds), q)))), 1))
 	}
 }
 

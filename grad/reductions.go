@@ -119,10 +119,10 @@ func softmax(s *step) {
 	o := s.op.(graph.Softmax)
 	axes := s.rowAxes()
 	if o.Log {
-		s.give(0, s.sub(s.d, s.mul(s.f("exp", s.y), s.sum(s.d, axes))))
+		s.give(0, s.named("dx", s.sub(s.d, s.named("probabilities_sum", s.mul(s.f("exp", s.y), s.named("row_sum", s.sum(s.d, axes)))))))
 		return
 	}
-	s.give(0, s.mul(s.y, s.sub(s.d, s.named("row_sum", s.sum(s.mul(s.d, s.y), axes)))))
+	s.give(0, s.named("dx", s.mul(s.y, s.named("dy_centred", s.sub(s.d, s.named("row_sum", s.sum(s.named("dy_y", s.mul(s.d, s.y)), axes)))))))
 }
 
 // glu, a sigmoid(b): d sigmoid(b), and d a sigmoid(b) (1 - sigmoid(b)).

@@ -52,11 +52,17 @@ func Check(q Question) (*judge.SeveralReport, error) {
 		}
 		return nil, err
 	}
-	s.Inputs = slices.Concat(q.Inputs, q.GradOutputs)
-	for _, name := range slices.Sorted(maps.Keys(q.Saved)) {
-		s.Inputs = append(s.Inputs, q.Saved[name])
-	}
+	s.Inputs, s.Wrong = q.given(), q.wrong(names)
 	return judge.CheckSeveral(s)
+}
+
+// given are the inputs of the graph of the gradients.
+func (q *Question) given() []*tensor.Tensor {
+	all := slices.Concat(q.Inputs, q.GradOutputs)
+	for _, name := range slices.Sorted(maps.Keys(q.Saved)) {
+		all = append(all, q.Saved[name])
+	}
+	return all
 }
 
 // unjudged is the report where a gradient is not known.

@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/grad"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/oracle/gradient"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
@@ -231,4 +232,78 @@ func TestSavedIsRead(t *testing.T) {
 	if got, err := gradient.Check(q); err != nil || got.Verdict != judge.Fail {
 		t.Errorf("%v, %v: want FAIL of another mean", got, err)
 	}
+}
+
+// TestNamedFaults: faults of gradients are named, each by what it is.
+func TestNamedFaults(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, c := range []struct {
+		of     int // in forwards
+		grad   string
+		narrow fp16.Format
+		spoil  func(q *gradient.Question, y *tensor.Tensor)
+		want   string
+	}{
+		{13, "weight", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) }, "sums are kept in bfloat16"},
+		{13, "weight", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) }, "sums are kept in bfloat16"},
+		{13, "weight", fp16.Float16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.Float16) }, "sums are kept in float16"},
+		{13, "weight", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.Int64) }, "of several numbers at a place the last one stays"},
+		{0, "input", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { // the softmax's sum is not subtracted
+			d := q.GradOutputs[0].Data
+			for i, p := range softmaxOf(q.Inputs[0]) {
+				y.Data[i] = y.Format.Round(p * d[i])
+			}
+		}, "a term is not added in dx"},
+		{17, "input", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { // the mask is not applied
+			for i, d := range q.GradOutputs[0].Data {
+				y.Data[i] = y.Format.Round(d / 0.75)
+			}
+		}, "the mask is not applied in mask_numbers"},
+		{17, "input", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { // nor the scale
+			for i, d := range q.GradOutputs[0].Data {
+				y.Data[i] = d * q.Inputs[1].Data[i]
+			}
+		}, "a factor is left out in output.backward1"},
+	} {
+		q := forwards[c.of].question(t, r, c.narrow, 0)
+		c.spoil(&q, q.Grads[c.grad])
+		got, err := gradient.Check(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := got.Outputs[0].Fault; got.Verdict != judge.Fail || !strings.Contains(name, c.want) {
+			t.Errorf("%s in %v: %s, %q, want %q", forwards[c.of].op, c.narrow, got.Verdict, name, c.want)
+		}
+	}
+}
+
+// byPlaces are the rows of an embedding's gradient, each addition rounded to a format; to whole numbers, no addition.
+func byPlaces(q *gradient.Question, y *tensor.Tensor, f fp16.Format) {
+	clear(y.Data)
+	n := y.Shape[1]
+	for i, row := range q.Inputs[1].Data {
+		for k := range n {
+			at, d := int(row)*n+k, q.GradOutputs[0].Data[i*n+k]
+			if y.Data[at] = d + y.Data[at]; f == fp16.Int64 {
+				y.Data[at] = d
+			} else {
+				y.Data[at] = f.Round(y.Data[at])
+			}
+		}
+	}
+}
+
+func softmaxOf(x *tensor.Tensor) []float64 {
+	p, n := make([]float64, len(x.Data)), x.Shape[1]
+	for row := 0; row < len(p); row += n {
+		sum := 0.0
+		for i := row; i < row+n; i++ {
+			p[i] = elem.Exp(x.Data[i])
+			sum += p[i]
+		}
+		for i := row; i < row+n; i++ {
+			p[i] /= sum
+		}
+	}
+	return p
 }

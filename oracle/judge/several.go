@@ -22,6 +22,9 @@ type Several struct {
 	Claimed *Contract
 	// WideSums is as in [Question].
 	WideSums bool
+	// Wrong are graphs with a fault that one of the graphs may have, whose outputs are looked for in one that fails; nil is
+	// none.
+	Wrong func(of *graph.Graph, output int) []Wrong
 }
 
 // SeveralReport is the answer: that of each output, and what they say together.
@@ -129,6 +132,9 @@ func (s *Several) row(k int, found []explained) (*Row, error) {
 		return &Row{name, &Report{Verdict: NoPower, Store: y.Format.String(), Elements: len(y.Data), Reason: unjudged.Error(), Unjudged: unjudged.Error()}, 0}, nil
 	}
 	r, err := Check(*s.question(best.form, k))
+	if err == nil && r.Verdict == Fail {
+		err = s.named(r, best.form, k)
+	}
 	return &Row{name, r, best.form}, err
 }
 
