@@ -81,7 +81,7 @@ var inward = map[string][]string{
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore", "internal/sorting"},
 	"oracle/quantizer":     {"fp16", "graph", "oracle/internal/table", "oracle/judge", "pointwise", "quantize", "tensor"},
 	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/internal/table", "oracle/internal/winograd", "oracle/kernel", "pointwise", "resize", "tensor", "internal/attr", "internal/elem", "internal/memory", "internal/par"},
-	"oracle/gradient":      {"fp16", "grad", "graph", "internal/attr", "oracle/judge", "pointwise", "tensor"},
+	"oracle/gradient":      {"act", "fp16", "grad", "graph", "internal/attr", "oracle/judge", "pointwise", "tensor"},
 	"oracle/forward":       {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report", "tensor", "internal/sorting"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg", "internal/sorting"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
