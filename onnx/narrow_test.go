@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"flag"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -130,6 +131,8 @@ func middles(r *rand.Rand, d DType) (x, scale, zero float64) {
 	}
 	return float64(v), scale, zero
 }
+
+var quotients = flag.Int("onnx.quotients", 4000, "quotients of each type that the judge sees")
 
 // TestNarrowQuotients: quotients near the middle of two numbers of a type are rounded once, by
 // fractions.
