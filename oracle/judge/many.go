@@ -14,8 +14,9 @@ import (
 // the device's own state. Each is judged by itself, with limits that all of them know together, and what is too
 // small to show in one adds up over all.
 type Many struct {
-	N  int
-	At func(i int) (Question, error) // evaluation i, from 0 on: asked for again where it is needed again
+	N int
+	// At is evaluation i, from 0 on in the order of time: asked for again where it is needed again.
+	At func(i int) (Question, error)
 	// Others are right answers to other questions: what else the device may have computed.
 	Others []Other
 	// Cores is set where products may be those of units that truncate, see [Question].
@@ -185,7 +186,36 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 	}
 	pool(j.Each)
 	j.Excess, j.Region = all.excess(j.Each)
+	if from, w := onward(j.Each); w.law != nil && m.N > 1 {
+		if x := w.excess(atOdds(w.count)); x > 1 && j.First() < 0 {
+			for i := from; i < m.N; i++ { // together
+				j.Each[i].Excess, j.Each[i].Region = x, w.at
+			}
+		}
+	}
 	return j, nil
+}
+
+// onward is the evaluation from which on errors are the least likely, all together: before it, a device may be right,
+// and none of them alone need be wrong.
+func onward(each []Each) (from int, least farthest) {
+	l, of := squaresLaw{flips: 1}, 0.0
+	for i := len(each) - 1; i >= 0; i-- {
+		f, is := each[i].ways[everywhere]
+		one, sums := f.law.(squaresLaw)
+		if !is || !sums {
+			continue
+		}
+		of += f.of
+		l.slack, l.alike, l.devices = one.slack, max(l.alike, one.alike), one.devices
+		l.expected, l.variance, l.all = l.expected+one.expected, l.variance+one.variance, l.all+one.all
+		l.flips += one.flips - 1
+		if c := l.tail(of); least.law == nil || c < least.chance {
+			from, least = i, farthest{law: l, of: of, at: everywhere, chance: c}
+		}
+	}
+	least.count = float64(len(each))
+	return from, least
 }
 
 // tryThin is try without radii and without faults.

@@ -373,7 +373,7 @@ func (t *trial) with(all []Question) (*trial, error) {
 			worst, most = &all[i], bad
 		}
 	}
-	joined["everywhere"] = sum.everywhere()
+	joined[everywhere] = sum.everywhere()
 	excess, region := joined.excess()
 	if t.passes() && (sum.violations > 0 || excess > 1) {
 		p, err := worst.search()

@@ -21,7 +21,7 @@ type region struct {
 // and the rest.
 func (q *Question) regions() []region {
 	shape, from, n := q.whole, q.offset, len(q.Output.Data)
-	all := []region{{"everywhere", func(int) int { return 0 }, 1, func(int) string { return "everywhere" }}}
+	all := []region{{everywhere, func(int) int { return 0 }, 1, func(int) string { return everywhere }}}
 	if n == 0 {
 		return nil
 	}

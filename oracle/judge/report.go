@@ -45,14 +45,14 @@ func (q *Question) report(t *trial) *Report {
 	switch {
 	case t.violations > 0:
 		r.Reason = fmt.Sprintf("%d of %d elements are what no right kernel returns", t.violations, t.elements)
-	case t.excess > 1 && t.region == "everywhere":
+	case t.excess > 1 && t.region == everywhere:
 		r.Reason = "errors are larger everywhere than those of right kernels"
 	case t.excess > 1:
 		r.Reason = fmt.Sprintf("errors are larger than those of right kernels, most at %s", t.region)
 	default:
 		r.Reason = "the errors lie along a fault"
 	}
-	if t.excess > 1 && t.region != "everywhere" {
+	if t.excess > 1 && t.region != everywhere {
 		r.Region = t.region
 	}
 	if c := t.cause; c != nil {

@@ -78,7 +78,7 @@ func (f farthest) excess(odds float64) float64 {
 	return max(1+lastDigits, f.of/beyond(f.tail, odds))
 }
 
-const lone = "element"
+const lone, everywhere = "element", "everywhere"
 
 // quantum is what one element's squared error is counted in: what is expected of it, but not less than
 // the distance to the next stored number, squared, of which rare errors are one, or than the flip of an inner rounding.

@@ -77,7 +77,7 @@ func (t *tally) law() squaresLaw {
 // everywhere is how likely all errors together are.
 func (t *tally) everywhere() farthest {
 	l := t.law()
-	return farthest{law: l, of: t.all, at: "everywhere", chance: l.tail(t.all), count: 1}
+	return farthest{law: l, of: t.all, at: everywhere, chance: l.tail(t.all), count: 1}
 }
 
 // power is the mean square of errors, over that of right kernels, from which on they would be seen if
