@@ -48,8 +48,8 @@ func (n *nearEdges) look(f rounding, sims []simulation, v int, like ball) error 
 		}
 		s := math.Sqrt(max(variance, squares/float64(len(sims))))
 		for _, side := range []float64{-s, s} {
-			for last, far := f.Round(x), 1.; far <= mostFlip; far++ {
-				if to := f.Round(x + far*side); to != last && to-to == 0 && x-x == 0 {
+			for last, far := f.Round(x), 1; far <= mostFlip; far++ {
+				if to := f.Round(x + float64(float64(far)*side)); to != last && to-to == 0 && x-x == 0 {
 					n.flips = append(n.flips, flip{v, i, to, math.Abs(x-(last/2+to/2)) / s})
 					last = to
 				}

@@ -163,14 +163,15 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 			return nil, err
 		}
 		judged := q
-		if x, _ := t.ways.excess(); x > 1 && !wrong {
+		if x, _ := t.ways.excess(); !wrong && (x > 1 || t.ways[everywhere].chance < atOdds(float64(m.N))) {
 			less, other, err := q.withFlips(types, t)
 			if err != nil {
 				return nil, err
 			}
-			if wrong = less == nil; !wrong {
+			if less != nil {
 				judged, t = less, other
 			}
+			wrong = less == nil && x > 1
 		}
 		each := Each{flips: t.turns, Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements, Errors: t.errors(), Worst: t.worst, ways: t.ways}
 		if each.Figures, err = q.figures(t); err != nil {
