@@ -140,7 +140,7 @@ func (s *Spec) Dequantize(t *Tensor, to fp16.Format) (*tensor.Tensor, error) {
 	y := tensor.New(to, t.Shape...)
 	for i := range y.Data {
 		v, scale := s.operands(t, g, i)
-		y.Data[i] = to.Round(exactProduct(v, scale, t.Global))
+		y.Data[i] = to.Round(exactProduct(v, scale, s.globals(t.Global, 1)))
 	}
 	return y, nil
 }

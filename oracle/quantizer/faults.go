@@ -123,9 +123,12 @@ func others(e quantize.Element) []fp16.Narrow {
 
 // elements are another type, with the scales of the right one or its own.
 func (q *Question) elements(add adder, n fp16.Narrow) {
-	e := quantize.Element{Narrow: n}
+	s, e := q.Spec, quantize.Element{Narrow: n}
 	add("quantize.other-elements", func(s *quantize.Spec) { s.Codes = &e }, n)
-	if q.Op == "quantize" && q.Spec.Kind != quantize.NoScale {
+	if q.Op == "quantize" && s.Overflow == quantize.Saturate { // clamped to what the other type lacks
+		add("quantize.other-elements", func(s *quantize.Spec) { s.Codes, s.Overflow = &e, quantize.ByMLDtypes }, n)
+	}
+	if q.Op == "quantize" && s.Kind != quantize.NoScale {
 		add("quantize.other-elements", func(s *quantize.Spec) { s.Element = e }, n)
 	}
 }

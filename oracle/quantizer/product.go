@@ -103,11 +103,16 @@ func blocked(name string, s *tensor.Tensor, of, line []int) (*tensor.Tensor, err
 		shape = line
 	}
 	for a := range of {
-		if len(shape) != 2 || shape[a] < 1 || shape[a] > max(of[a], 1) || (of[a]+size(of[a], shape[a])-1)/size(of[a], shape[a]) != shape[a] {
+		if len(shape) != 2 || !divides(of[a], shape[a]) {
 			return nil, fmt.Errorf("%s: shape %v: want one number, %v, or one for each block of %v", name, s.Shape, line, of)
 		}
 	}
 	return &tensor.Tensor{Format: s.Format, Data: s.Data, Shape: shape}, nil
+}
+
+// divides reports whether an axis of n places has so many equal blocks, of which the last may be partial.
+func divides(n, blocks int) bool {
+	return blocks == 1 || blocks > 1 && (n+size(n, blocks)-1)/size(n, blocks) == blocks
 }
 
 // size is that of a block, where an axis has so many.

@@ -181,3 +181,54 @@ func contains(l []string, s string) bool {
 	}
 	return false
 }
+
+// TestFaultsOfDequantizers: the way back, in every format.
+func TestFaultsOfDequantizers(t *testing.T) {
+	rights, wrongs, blind := 0, 0, 0
+	seen := map[string]int{}
+	for _, c := range scenes() {
+		q := c.question(t, rand.New(rand.NewPCG(9, 1)))
+		q.Op = "dequantize"
+		for _, to := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
+			back := func(s *quantize.Spec, swap bool) *tensor.Tensor {
+				from := *q.Output
+				if swap {
+					from.Codes = quantize.Unpack(quantize.Pack(from.Codes, true), false)
+				}
+				y, err := s.Dequantize(&from, to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return y
+			}
+			q.Input = back(&q.Spec, false)
+			if r, err := Check(q); err != nil || r.Verdict != Pass {
+				t.Fatalf("%v: %+v, %v", c, r, err)
+			}
+			rights++
+			for _, f := range q.faults() {
+				bad := q
+				bad.Input = back(&f.spec, f.swap)
+				r, err := Check(bad)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Verdict == Pass {
+					blind++
+					continue
+				}
+				wrongs++
+				seen[f.id]++
+				if r.FaultID != f.row().ID && r.Unexplained > 0 {
+					t.Errorf("%v: %s is named %q", c, f.row().ID, r.FaultID)
+				}
+			}
+		}
+	}
+	t.Logf("%d right pass, %d wrong fail with a name, %d faults change nothing: %v", rights, wrongs, blind, seen)
+	for _, id := range []string{"nibbles-swapped", "global-scale-missing", "global-scale-twice", "zero-point-ignored", "scales-transposed", "scale-of-other-block", "other-axis", "other-elements"} {
+		if seen["quantize."+id] == 0 {
+			t.Errorf("quantize.%s is never seen", id)
+		}
+	}
+}
