@@ -9,6 +9,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/oracle/gradient"
 	"github.com/refrun/refrun/oracle/kernel"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -37,7 +38,9 @@ inputs would not show is listed: docs/KERNELS.md.
 With --backward the file has the inputs of the forward pass, grad_output, or
 grad_output.0 and on of several outputs, and the gradients that the kernel returned,
 grad.NAME by the input of that name. What it read of the forward pass, such as a
-norm's mean and rstd, is saved.NAME.
+norm's mean and rstd, is saved.NAME. ATen's backward operations, such as
+native_layer_norm_backward, have their tensors under their names, and what they
+return as output.0 and on.
 
 A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
 
@@ -98,7 +101,7 @@ func runKernel(c *command) error {
 		if *schedule != "" {
 			a.schedule = list{*schedule}
 		}
-		if *backward {
+		if *backward || gradient.IsATen(*op) {
 			return c.judgeBackward(c.pos[0], a)
 		}
 		return c.judgeKernel(c.pos[0], a)

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/gradient"
 	"github.com/refrun/refrun/oracle/judge"
@@ -23,7 +23,8 @@ type backwardReport struct {
 }
 
 // judgeBackward reads the tensors of a backward kernel and judges the gradients: inputs under their names, grad_output,
-// or grad_output.N of several outputs, grad.NAME, and saved.NAME.
+// or grad_output.N of several outputs, grad.NAME, and saved.NAME. One of ATen's backward operations has its tensors under
+// their names in the schema, and output, or output.N of several.
 func (c *command) judgeBackward(path string, a judged) error {
 	attributes, err := attributesOf(a.attributes)
 	if err != nil {
@@ -33,35 +34,21 @@ func (c *command) judgeBackward(path string, a judged) error {
 	if err != nil {
 		return err
 	}
-	q := gradient.Question{Grads: map[string]*tensor.Tensor{}, Saved: map[string]*tensor.Tensor{}}
-	inputs := slices.DeleteFunc(names, func(n string) bool {
-		if name, is := strings.CutPrefix(n, "grad."); is {
-			q.Grads[name] = tensors[n]
-			return true
-		}
-		if name, is := strings.CutPrefix(n, "saved."); is {
-			q.Saved[name] = tensors[n]
-			return true
-		}
-		return n == "grad_output" || strings.HasPrefix(n, "grad_output.")
-	})
-	order, err := a.forward(&q, attributes, inputs)
+	read := a.backward
+	if gradient.IsATen(a.op) {
+		read = a.aten
+	}
+	q, err := read(attributes, tensors, names)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	for _, n := range order {
-		q.Inputs = append(q.Inputs, tensors[n])
-	}
-	if q.GradOutputs, err = gradOutputs(tensors, len(q.Graph.Outputs)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if q.Claimed, err = a.claim(); err != nil {
 		return err
 	}
-	if err := a.gradFormats(&q); err != nil {
+	if err := a.gradFormats(q); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r, err := gradient.Check(q)
+	r, err := gradient.Check(*q)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -75,25 +62,56 @@ func (c *command) judgeBackward(path string, a judged) error {
 		}
 	}
 	all.Text = backwardText(all)
-	if c.json {
-		if err := c.printJSON(all); err != nil {
-			return err
-		}
-	}
-	c.print(all.Text)
-	if a.report != "" {
-		if err := disk.WriteFile(a.report, kernelPage(all.Text), 0o644); err != nil {
-			return err
-		}
-	}
-	switch r.Verdict {
-	case judge.Fail:
-		return errFailed
-	case judge.NoPower:
-		return errNoPower
-	}
-	return nil
+	return c.printJudged(all, all.Text, r.Verdict, a.report)
 }
+
+// backward is the question of the gradients of a forward pass.
+func (a *judged) backward(attributes []byte, tensors map[string]*tensor.Tensor, names []string) (*gradient.Question, error) {
+	q := &gradient.Question{Grads: map[string]*tensor.Tensor{}, Saved: map[string]*tensor.Tensor{}}
+	inputs := slices.DeleteFunc(names, func(n string) bool {
+		if name, is := strings.CutPrefix(n, "grad."); is {
+			q.Grads[name] = tensors[n]
+			return true
+		}
+		if name, is := strings.CutPrefix(n, "saved."); is {
+			q.Saved[name] = tensors[n]
+			return true
+		}
+		return n == "grad_output" || strings.HasPrefix(n, "grad_output.")
+	})
+	order, err := a.forward(q, attributes, inputs)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range order {
+		q.Inputs = append(q.Inputs, tensors[n])
+	}
+	q.GradOutputs, err = gradOutputs(tensors, len(q.Graph.Outputs))
+	return q, err
+}
+
+// aten is the question of one of ATen's backward operations.
+func (a *judged) aten(attributes []byte, tensors map[string]*tensor.Tensor, names []string) (*gradient.Question, error) {
+	var outputs []*tensor.Tensor
+	for _, name := range names {
+		k, is := 0, name == a.output && !gradient.Reads(a.op, name)
+		if rest, of := strings.CutPrefix(name, a.output+"."); of {
+			n, err := strconv.Atoi(rest)
+			if k, is = n, err == nil && n >= 0 && n < mostOutputs; !is {
+				return nil, fmt.Errorf("tensor %.60q: want %s.0, %s.1 and so on", name, a.output, a.output)
+			}
+		}
+		if is {
+			outputs = append(outputs, make([]*tensor.Tensor, max(0, k+1-len(outputs)))...)
+			outputs[k] = tensors[name]
+			delete(tensors, name)
+		}
+	}
+	return gradient.ATen(a.op, attributes, tensors, outputs)
+}
+
+// mostOutputs bounds those of an operation.
+const mostOutputs = 16
 
 // forward sets the forward's graph and returns the order of its inputs.
 func (a *judged) forward(q *gradient.Question, attributes []byte, names []string) (order []string, err error) {

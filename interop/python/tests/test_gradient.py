@@ -63,6 +63,33 @@ class Gradient(unittest.TestCase):
         refrun.assert_grad(f, [self.x], d, [grad])
         self.assertEqual(refrun.check_grad(f, [self.x], d, [grad - 3 * d[1]]).verdict, "FAIL")  # a path that was lost
 
+    def test_aten(self):
+        """ATen's own backward operations pass under their names; the embedding's in bfloat16 keeps its sums in it."""
+        aten = torch.ops.aten
+        for dt in (torch.float32, torch.bfloat16):
+            x, w, b, d = (t.to(dt) for t in (self.x, self.w, self.b, self.d))
+            _, mean, rstd = torch.native_layer_norm(x, [48], w, b, 1e-5)
+            dx, dw, db = aten.native_layer_norm_backward(d, x, [48], mean, rstd, w, b, [True] * 3)
+            narrow = dt != torch.float32  # which keeps the sums of the weights in it
+            refrun.assert_kernel("native_layer_norm_backward", [d, x, mean, rstd, w, b], [dx, None, None] if narrow else [dx, dw, db], normalized_shape=[48])
+            for op, y in (("softmax", torch.softmax(x, -1)), ("log_softmax", torch.log_softmax(x, -1))):
+                refrun.assert_kernel(f"_{op}_backward_data", [d, y], getattr(aten, f"_{op}_backward_data")(d, y, -1, dt), dim=-1)
+            for op in ("sigmoid", "tanh"):
+                y = getattr(torch, op)(x)
+                refrun.assert_kernel(f"{op}_backward", [d, y], getattr(aten, f"{op}_backward")(d, y))
+            refrun.assert_kernel("gelu_backward", [d, x], aten.gelu_backward(d, x, approximate="tanh"), approximate="tanh")
+            q, k, v, g = torch.randn(4, 2, 2, 20, 16).to(dt)
+            out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True)
+            grads = aten._scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, out, lse, 0.0, True)
+            refrun.assert_kernel("_scaled_dot_product_flash_attention_for_cpu_backward", [g, q, k, v, out, lse], list(grads), is_causal=True, dropout_p=0.0)
+            i = torch.randint(0, 9, (200,))
+            g = torch.randn(200, 8).to(dt)
+            r = refrun.check_kernel("embedding_dense_backward", [g, i], aten.embedding_dense_backward(g, i, 9, -1, False), num_weights=9, padding_idx=-1)
+            self.assertEqual((r.verdict, r.diagnosis), ("FAIL", "sums are kept in bfloat16") if narrow else ("PASS", ""))
+        with self.assertRaises(ValueError) as e:
+            refrun.check_kernel("gelu_backward", [self.d, self.x, self.x], self.x)
+        self.assertIn("want grad_output, self at most", str(e.exception))
+
     def test_refused(self):
         x, d = self.x, self.d
         for words, args in (

@@ -63,6 +63,39 @@ def check_grad(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[An
     return _judge(tensors, args, net)
 
 
+# The tensors of ATen's backward operations, in the order of their schemas.
+_SAVED = {"_softmax_backward_data", "_log_softmax_backward_data", "sigmoid_backward", "tanh_backward"}
+_SELF = {"gelu_backward", "silu_backward", "mish_backward", "hardswish_backward", "leaky_relu_backward", "hardtanh_backward", "softplus_backward", "threshold_backward"}
+ATEN = {
+    **{op: ("grad_output", "output") for op in _SAVED}, **{op: ("grad_output", "self") for op in _SELF},
+    "native_layer_norm_backward": ("grad_out", "input", "mean", "rstd", "weight", "bias"),
+    "_fused_rms_norm_backward": ("grad_out", "input", "rstd", "weight"),
+    "native_group_norm_backward": ("grad_out", "input", "mean", "rstd", "weight"),
+    "native_batch_norm_backward": ("grad_out", "input", "weight", "running_mean", "running_var", "save_mean", "save_invstd"),
+    "embedding_dense_backward": ("grad_output", "indices"),
+    "convolution_backward": ("grad_output", "input", "weight"),
+    "max_pool2d_with_indices_backward": ("grad_output", "self", "indices"),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": ("grad_out", "query", "key", "value", "out", "logsumexp"),
+    "_scaled_dot_product_flash_attention_backward": ("grad_out", "query", "key", "value", "out", "logsumexp"),
+    "_scaled_dot_product_efficient_attention_backward": ("grad_out_", "query", "key", "value", "out", "logsumexp"),
+}
+
+
+def check_aten(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, flags: Sequence[str], attributes: Mapping[str, Any]) -> Report:
+    """check_kernel of one of ATen's backward operations: output is one tensor, or those that it returns, with None for some."""
+    if not isinstance(inputs, Mapping):
+        if len(inputs) > len(ATEN[op]):
+            raise CaseError(f"inputs: {len(inputs)} tensors: want {', '.join(ATEN[op])} at most, attributes by keyword")
+        inputs = dict(zip(ATEN[op], inputs))
+    tensors = {k: _tensor(v, k) for k, v in inputs.items() if v is not None}
+    of = {f"output.{k}": v for k, v in enumerate(output if isinstance(output, (list, tuple)) else [output])}
+    tensors.update({k: _tensor(v, k) for k, v in of.items() if v is not None})
+    args = ["--op", op, *flags]
+    for name, value in attributes.items():
+        args += ["--attr", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return _judge(tensors, args, None)
+
+
 def _given(grad_outputs: Any) -> Dict[str, Raw]:
     """The gradients by outputs under the names that they have in a file."""
     if not isinstance(grad_outputs, (list, tuple)):

@@ -120,6 +120,9 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     output (data, scale), format="mxfp8_e4m3", rule="floor", axis=-1. "scaled_mm" is a product of such
     numbers, inputs [a, b, scale_a, scale_b]. docs/KERNELS.md has the formats, their rules and the other attributes.
 
+    ATen's backward operations by name, such as "native_layer_norm_backward", have the tensors of their schemas as inputs,
+    and as output what they return: a tensor, or a list with None for what is not there. See check_grad.
+
     report names an HTML file to write.
 
     The verdict is PASS, FAIL, or NO-POWER where these inputs would not tell a right kernel from one that
@@ -131,6 +134,12 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
             if given is not None:
                 raise CaseError(f"{option}: says nothing of {op}: want attributes, format among them")
         return check_quantized(op, inputs, output, report, **attributes)
+    if isinstance(op, str) and op.endswith(("_backward", "_backward_data")):
+        from .gradient import ATEN, check_aten
+
+        if op in ATEN:
+            flags = [f"--{flag}={value}" for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("report", report)) if value is not None]
+            return check_aten(op, inputs, output, flags + (["--round", ",".join(round)] if round else []), attributes)
     net = None
     if not isinstance(op, str):
         net, inputs = _traced(op, inputs, attributes)
