@@ -56,13 +56,15 @@ func newTally(name string, total int, names []string) *tally {
 	return &tally{Part: Part{Name: name, Total: total}, ways: 1<<len(names) - 1, names: names}
 }
 
-// add counts one number, of which the ways of the mask give what is there.
-func (t *tally) add(at int, mask uint64, got func() string, want func() []string) {
+// add counts one number, of which the ways of the mask give what is there. It reports whether it is the first wrong one.
+func (t *tally) add(at int, mask uint64) bool {
 	if t.ways &= mask; mask == 0 {
 		if t.Wrong++; t.Wrong == 1 {
-			t.First, t.Got, t.Want = at, got(), want()
+			t.First = at
+			return true
 		}
 	}
+	return false
 }
 
 // sees counts what is right, to see whether it is one number everywhere.
@@ -120,10 +122,11 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 	for _, w := range ways {
 		names = append(names, w.Name)
 	}
+	right := make([]float64, len(ways))
 	t, z := newTally("scale", len(all), names), newTally("zero_point", len(all), []string{"round(min/scale)"})
 	for b, of := range all {
 		there := got.Scales[s.place(b, g)]
-		mask, right := uint64(0), make([]float64, len(ways))
+		mask := uint64(0)
 		for k, w := range ways {
 			if right[k] = w.of(of, s.globals(got.Global, 0)); same(right[k], there) {
 				mask |= 1 << k
@@ -133,8 +136,12 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 		if mask != 0 {
 			scales[b] = there
 		}
-		t.sees(digits(right[0]))
-		t.add(b, mask, func() string { return digits(there) }, func() []string { return distinct(right, digits) })
+		if !t.many {
+			t.sees(digits(right[0]))
+		}
+		if t.add(b, mask) {
+			t.Got, t.Want = digits(there), distinct(right, digits)
+		}
 		zeros[b] = s.zero(of, scales[b])
 		if s.Rule != MinMax {
 			continue
@@ -144,7 +151,9 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 			ok = 1
 		}
 		z.sees(fmt.Sprint(zeros[b]))
-		z.add(b, ok, func() string { return fmt.Sprint(place) }, func() []string { return []string{fmt.Sprint(zeros[b])} })
+		if z.add(b, ok) {
+			z.Got, z.Want = fmt.Sprint(place), []string{fmt.Sprint(zeros[b])}
+		}
 	}
 	e.Parts = append(e.Parts, t.part())
 	if s.Rule == MinMax {
@@ -193,9 +202,19 @@ func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, 
 		if scale != scale || v != v && !holdsNaN(as) { // it stands for NaN, whatever its code is
 			continue
 		}
-		mask := uint64(0)
+		mask, last := uint64(0), math.NaN()
 		for k, w := range ways {
 			q := w.of(v, scale, global, all[b])
+			if n := k + len(ways); q == last { // as of the way before
+				right[k] = right[k-1]
+				mask |= mask >> (k - 1) & 1 << k
+				if added {
+					right[n] = right[n-1]
+					mask |= mask >> (n - 1) & 1 << n
+				}
+				continue
+			}
+			last = q
 			if s.Rounding == Stochastic {
 				toward, away, part := as.around(q + float64(zero))
 				right[k] = toward
@@ -221,8 +240,10 @@ func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, 
 		if !t.many {
 			t.sees(digits(as.Decode(right[0])))
 		}
-		t.add(i, mask, func() string { return digits(as.Decode(there)) },
-			func() []string { return distinct(right, func(c uint8) string { return digits(as.Decode(c)) }) })
+		if t.add(i, mask) {
+			t.Got = digits(as.Decode(there))
+			t.Want = distinct(right, func(c uint8) string { return digits(as.Decode(c)) })
+		}
 	}
 	e.Drift, e.Nearness = draws.deviations()
 	e.Parts = append(e.Parts, t.part())
@@ -305,7 +326,9 @@ func (s *Spec) ExplainNumbers(t *Tensor, got *tensor.Tensor, most int) (*Explain
 		if !part.many {
 			part.sees(digits(right[0]))
 		}
-		part.add(i, mask, func() string { return digits(there) }, func() []string { return distinct(right, digits) })
+		if part.add(i, mask) {
+			part.Got, part.Want = digits(there), distinct(right, digits)
+		}
 	}
 	return &Explained{Parts: []Part{part.part()}}, nil
 }

@@ -176,18 +176,20 @@ func (s *Spec) Grid(shape []int) (*Grid, error) {
 	for i, d := range shape {
 		g.Shape = append(g.Shape, (d+sizes[i]-1)/max(sizes[i], 1))
 	}
-	at := make([]int, len(shape))
-	for k := range g.Of {
-		b := 0
-		for i := range at {
-			b = b*g.Shape[i] + at[i]/sizes[i]
+	last := len(shape) - 1
+	if last < 0 || len(g.Of) == 0 {
+		return g, nil
+	}
+	for start := 0; start < len(g.Of); start += shape[last] { // a row of the last axis
+		row, inner := 0, 1
+		for a, at := last-1, start/shape[last]; a >= 0; a-- {
+			row += at % shape[a] / sizes[a] * inner
+			inner *= g.Shape[a]
+			at /= shape[a]
 		}
-		g.Of[k] = int32(b)
-		for i := len(at) - 1; i >= 0; i-- {
-			if at[i]++; at[i] < shape[i] {
-				break
-			}
-			at[i] = 0
+		first := int32(row * g.Shape[last])
+		for j := range shape[last] {
+			g.Of[start+j] = first + int32(j/sizes[last])
 		}
 	}
 	return g, nil
