@@ -215,7 +215,7 @@ func (c *call) addAll(op graph.Op, outputs int, in ...int) []int {
 		c.typed(v, inf.Out[k], c.likely(inf.Out[k], in))
 		c.makers[v] = len(c.g.Nodes) - 1
 	}
-	return out
+	return slices.Clone(out) // the node's own are not the caller's
 }
 
 // usual are the types that numbers of a format have, where nothing says otherwise.

@@ -45,6 +45,12 @@ func TestRefused(t *testing.T) {
 		{of("RNN", names("B", "W", "R")), weights(1, 3, 5, 3), `RNN "node": input and R of shapes [1 6] and [1 3 3]: want 3 axes each`},
 		{of("GRU", full, textsOf("activations", "Tanh")), weights(1, 9, 5, 3), `GRU "node": activations: 1 of them: want 2`},
 		{of("GRU", full, textsOf("activations", "Tanh", "Mish")), weights(1, 9, 5, 3), `GRU "node": activations: "Mish": want Relu, Tanh, Sigmoid, Affine, LeakyRelu, ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign or Softplus`},
+		{of("Frobnicate", names("x")).text(7, "com.microsoft"), nil, `com.microsoft.Frobnicate "node": not supported`},
+		{of("MatMulNBits", names("x", "x", "x"), intOf("N", 4), intOf("K", 5), intOf("bits", 3)).text(7, "com.microsoft"), nil,
+			`com.microsoft.MatMulNBits "node": bits 3, N 4, K 5, block_size 0: want 2, 4 or 8 bits, and blocks of a power of 2 from 16 on`},
+		{of("QLinearMatMul", names("x", "x", "lens")), weights(1, 9, 5, 3), `QLinearMatMul "node": input 0: float32 numbers: want whole ones`},
+		{of("FusedConv", names("x", "W"), textOf("activation", "Mish")).text(7, "com.microsoft"), weights(1, 2, 5, 3),
+			`com.microsoft.FusedConv "node": activation "Mish": want Relu, Tanh, Sigmoid, LeakyRelu, HardSigmoid or Clip`},
 		{of("GRU", names("x", "W")), weights(1, 9, 5, 3), `GRU "node": input 2: missing`},
 	} {
 		m, err := read(modelOf(17, graphIs(all(c.node), c.constants, all(valueOf("x", onnx.Float32, 4, 2, 5)), all(valueOf("y", onnx.Float32)))))
@@ -86,6 +92,24 @@ var oddNodes = []struct {
 	{oddNode(contrib + "MatMulIntegerToFloat"), []oddInput{i8(3, 4), i8(4, 5), f32(), f32(5), i8(), i8(5), f32(5)}, 1},
 	{oddNode(contrib + "DynamicQuantizeMatMul"), []oddInput{f32(3, 4), i8(4, 5), f32(5), i8(5), f32(5)}, 1},
 	{oddNode(contrib + "DynamicQuantizeLSTM"), []oddInput{f32(4, 2, 5), i8(1, 5, 12), i8(1, 3, 12), f32(1, 24), {}, {}, {}, {}, f32(1), i8(1), f32(1), i8(1)}, 3},
+	{oddNode(contrib+"FusedMatMul", intOf("transA", 1), floatOf("alpha", 0.5)), []oddInput{f32(2, 4, 3), f32(2, 4, 5)}, 1},
+	{oddNode(contrib+"FusedMatMul", intOf("transBatchB", 1)), []oddInput{f32(2, 3, 4), f32(4, 2, 5)}, 1},
+	{oddNode(contrib+"FusedConv", textOf("activation", "Relu")), []oddInput{f32(1, 2, 5, 5), f32(4, 2, 3, 3), f32(4), f32(1, 4, 3, 3)}, 1},
+	{oddNode(contrib+"FusedGemm", textOf("activation", "Tanh")), []oddInput{f32(3, 4), f32(4, 5), f32(5)}, 1},
+	{oddNode(contrib + "SkipLayerNormalization"), []oddInput{f32(1, 3, 4), f32(3, 4), f32(4), f32(4), f32(4)}, 1},
+	{oddNode(contrib + "SkipSimplifiedLayerNormalization"), []oddInput{f32(1, 3, 4), f32(1, 3, 4), f32(4), f32(4)}, 1},
+	{oddNode("SimplifiedLayerNormalization"), []oddInput{f32(1, 3, 4), f32(4)}, 1},
+	{oddNode(contrib + "BiasGelu"), []oddInput{f32(3, 4), f32(4)}, 1},
+	{oddNode(contrib + "FastGelu"), []oddInput{f32(3, 4), f32(4)}, 1},
+	{oddNode(contrib + "EmbedLayerNormalization"), []oddInput{{onnx.Int32, []int{2, 3}}, {onnx.Int32, []int{2, 3}}, f32(9, 4), f32(5, 4), f32(2, 4), f32(4), f32(4), {onnx.Int32, []int{2, 3}}}, 3},
+	{oddNode(contrib + "RotaryEmbedding"), []oddInput{f32(2, 3, 5, 8), {onnx.Int64, []int{2, 5}}, f32(9, 4), f32(9, 4)}, 1},
+	{oddNode(contrib+"MultiHeadAttention", intOf("num_heads", 2)), []oddInput{f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), f32(24), {onnx.Int32, []int{2, 5}}, f32(1, 2, 3, 5)}, 3},
+	{oddNode(contrib+"MultiHeadAttention", intOf("num_heads", 2)), []oddInput{f32(2, 3, 8), f32(2, 5, 2, 2, 4)}, 1},
+	{oddNode(contrib+"MultiHeadAttention", intOf("num_heads", 2)), []oddInput{f32(2, 3, 2, 3, 4)}, 1},
+	{oddNode(contrib+"Attention", intOf("num_heads", 2), intOf("unidirectional", 1)), []oddInput{f32(2, 3, 6), f32(6, 24), f32(24), {onnx.Int32, []int{2, 7}}, f32(2, 2, 2, 4, 4)}, 2},
+	{oddNode(contrib+"QAttention", intOf("num_heads", 2)), []oddInput{i8(2, 3, 6), i8(6, 24), f32(24), f32(), f32(), {onnx.Int32, []int{2}}, i8(), i8()}, 1},
+	{oddNode(contrib+"GroupQueryAttention", intOf("num_heads", 4), intOf("kv_num_heads", 2), intOf("do_rotary", 1)),
+		[]oddInput{f32(1, 3, 32), f32(1, 3, 16), f32(1, 3, 16), f32(1, 2, 5, 8), f32(1, 2, 5, 8), {onnx.Int32, []int{1}}, {onnx.Int32, nil}, f32(9, 4), f32(9, 4)}, 3},
 }
 
 // contrib comes before the names of ONNX Runtime's own operations.

@@ -41,17 +41,19 @@ func init() {
 		"ReduceL1": norms(1), "ReduceL2": norms(2), "ReduceSumSquare": opReduceSumSquare,
 		"ArgMax": argMax(false), "ArgMin": argMax(true), "TopK": opTopK, "CumSum": opCumSum,
 		"Softmax": softmax(false), "LogSoftmax": softmax(true),
-		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance, "LpNormalization": opLpNormalization,
+		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "SimplifiedLayerNormalization": opRMSNorm, "InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm, "BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance, "LpNormalization": opLpNormalization,
 		// products
-		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "DFT": opDFT, "STFT": opSTFT,
+		"Conv": opConv, "ConvTranspose": opConvTranspose, "Gemm": opGemm, "MatMul": opMatMul, "Einsum": opEinsum, "Attention": opAttention, "RotaryEmbedding": opRotary, "DFT": opDFT, "STFT": opSTFT,
 		"MatMulInteger": opMatMulInteger, "ConvInteger": opConvInteger, "QLinearMatMul": opQLinearMatMul, "QLinearConv": opQLinearConv,
 		// steps in time
 		"RNN": opRNN, "LSTM": opLSTM, "GRU": opGRU,
 		// windows
 		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize,
 	}
-	for name, f := range quantizedOperations() {
-		operations[microsoft+name] = f
+	for _, all := range []map[string]mapping{quantizedOperations(), fusedOperations(), attentions()} {
+		for name, f := range all {
+			operations[microsoft+name] = f
+		}
 	}
 }
 

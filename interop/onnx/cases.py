@@ -27,7 +27,7 @@ OPERATIONS = set(
     DynamicQuantizeLinear DFT Sin Cos Less Where Einsum Identity Constant ConstantOfShape Shape Clip
     Neg Abs Sum Tile Max Min Equal Greater And Not LpPool GlobalLpPool LpNormalization
     MeanVarianceNormalization Mean ReduceSumSquare ReduceLogSum ReduceLogSumExp ReduceL1 ReduceL2
-    MatMulInteger ConvInteger QLinearMatMul QLinearConv
+    MatMulInteger ConvInteger QLinearMatMul QLinearConv RotaryEmbedding
     LSTM GRU RNN If Loop Scan STFT IsNaN IsInf HardSigmoid PRelu""".split()
 )
 

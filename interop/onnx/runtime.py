@@ -101,7 +101,73 @@ def recurrent(k):
              outputs=("y", "yh", "yc"), hidden_size=h)
 
 
-GROUPS = (integers, recurrent)
+def fused(k):
+    b, s, d = (int(v) for v in rng.integers(1, 5, 3))
+    d *= 8
+    x = real(b, s, d)
+    yield of("FusedMatMul", dict(a=real(2, 3, 4), b=real(2, 5, 4) if k % 2 else real(5, 4)), transB=1, alpha=0.3)
+    yield of("FusedMatMul", dict(a=real(3, 4), b=real(3, 5)), transA=1, alpha=0.7)
+    yield of("Gelu", dict(a=real(3, 4, by=3)))
+    yield of("FusedMatMul", dict(a=real(3, 2, 4), b=real(2, 4, 5)), transBatchA=1)
+    name, parameters = (("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.2]), ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.5, 0.5]))[k % 6]
+    image = dict(x=real(1, 4, 6, 6), W=real(6, 2, 3, 3), B=real(6))
+    yield of("FusedConv", image, group=2, pads=[1, 1, 1, 1], activation=name, **({"activation_params": parameters} if parameters else {}))
+    if name == "Relu":
+        yield of("FusedConv", dict(x=real(1, 4, 6, 6), W=real(6, 4, 3, 3), B=real(6), z=real(1, 6, 4, 4)), activation=name)
+        yield of("FusedGemm", dict(a=real(3, 4), B=real(4, 5), C=real(5)), activation="Relu", alpha=0.5)
+    norm = dict(x=x, skip=x * 0.5, Gamma=real(d))
+    yield of("SkipLayerNormalization", dict(norm, Beta=real(d), Bias=real(d)), outputs=("y", "", "", "sum"), epsilon=1e-5)
+    yield of("SkipSimplifiedLayerNormalization", dict(norm, Bias=real(d)), outputs=("y", "", "", "sum"), epsilon=1e-5)
+    yield of("SimplifiedLayerNormalization", dict(x=x, Gamma=real(d)), "", axis=-1, epsilon=1e-5)
+    yield of("BiasGelu", dict(x=x, Bias=real(d)))
+    yield of("FastGelu", dict(x=x, Bias=real(d)))
+    yield of("QuickGelu", dict(x=x), alpha=1.702)
+    table = dict(Words=real(9, d), Positions=real(6, d), Segments=real(2, d), Gamma=real(d), Beta=real(d))
+    ids = lambda most: rng.integers(0, most, (b, s)).astype(np.int32)
+    yield of("EmbedLayerNormalization", dict(ids=ids(9), segments=ids(2), **table, mask=ids(2)), outputs=("y", "count"), epsilon=1e-5)
+    bits, n, inner, block = (4, 8)[k % 2], int(rng.integers(1, 9)), int(rng.integers(1, 70)), 16 << k % 2
+    blocks = -(-inner // block)
+    packed = rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8)
+    zeros = rng.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8) if k % 3 else None
+    yield of("MatMulNBits", dict(a=real(2, inner), B=packed, Scales=scale(n * blocks), Zeros=zeros), bits=bits, K=inner, N=n, block_size=block)
+    heads = int(rng.integers(1, 4))
+    cos, sin = (f(np.outer(np.arange(12), 0.3 ** np.arange(4))).astype(np.float32) for f in (np.cos, np.sin))
+    positions = np.array([2], np.int64) if k % 2 else rng.integers(0, 12, (b, s)).astype(np.int64)
+    yield of("RotaryEmbedding", dict(x=real(b, heads, s, 8), p=positions, Cos=cos, Sin=sin), interleaved=k // 2 % 2)
+    yield of("RotaryEmbedding", dict(x=real(b, s, heads * 8), p=positions, Cos=cos, Sin=sin), interleaved=k // 2 % 2)
+
+
+def attention(k):
+    b, s, t, heads = (int(v) for v in rng.integers(1, 5, 4))
+    d, causal, past = heads * 8, k % 2, int(rng.integers(1, 4))
+    q, key, value = real(b, s, d), real(b, t, d), real(b, t, d)
+    masks = (None, rng.integers(1, t + 1, b).astype(np.int32), rng.integers(0, 2, (b, t)).astype(np.int32))
+    for mask in masks:
+        if mask is not None and mask.ndim == 2:
+            mask[:, 0] = 1
+    bias = real(1, heads, s, t) if k % 3 else None
+    yield of("MultiHeadAttention", dict(q=q, k=key, v=value, Bias=real(3 * d), mask=masks[k % 3], bias=bias), num_heads=heads)
+    yield of("MultiHeadAttention", dict(q=q, k=real(b, s, d), v=real(b, s, d), Bias=None, mask=None, bias=None, pk=real(b, heads, past, 8), pv=real(b, heads, past, 8)),
+             outputs=("y", "pk2", "pv2"), num_heads=heads, unidirectional=causal)
+    length = rng.integers(1, s + 1, b).astype(np.int32)
+    plain = dict(x=real(b, s, 12), W=real(12, 3 * d), B=real(3 * d))
+    yield of("Attention", dict(plain, mask=length if k % 3 == 0 else None), num_heads=heads, unidirectional=causal)
+    full = np.ones((b, past + s), np.int32)
+    yield of("Attention", dict(plain, mask=full, past=real(2, b, heads, past, 8)), outputs=("y", "present"), num_heads=heads, unidirectional=1)
+    yield of("QAttention", dict(x=quantized(b, s, 12), W=weights(12, 3 * d), B=real(3 * d), X_scale=np.float32(0.02), W_scale=np.float32(0.01), mask=None,
+                                X_zero=np.uint8(128), W_zero=np.int8(0)), num_heads=heads, unidirectional=causal)
+    kv = 1 if heads % 2 else heads // 2
+    cos, sin = (f(np.outer(np.arange(12), 0.3 ** np.arange(4))).astype(np.float32) for f in (np.cos, np.sin))
+    options = dict(num_heads=heads, kv_num_heads=kv, do_rotary=causal, local_window_size=(-1, 2)[k // 2 % 2], softcap=(0.0, 5.0)[k // 3 % 2])
+    cos, sin = np.tile(cos, 2), np.tile(sin, 2)
+    ends, d = np.full(b, s - 1, np.int32), heads * 16
+    yield of("GroupQueryAttention", dict(q=real(b, s, d), k=real(b, s, kv * 16), v=real(b, s, kv * 16), pk=None, pv=None, ends=ends, Total=np.int32(s), Cos=cos, Sin=sin),
+             outputs=("y", "pk2", "pv2"), **options)
+    yield of("GroupQueryAttention", dict(q=real(1, 1, d), k=real(1, 1, kv * 16), v=real(1, 1, kv * 16), pk=real(1, kv, past, 16), pv=real(1, kv, past, 16),
+                                         ends=np.array([past], np.int32), Total=np.int32(past + 1), Cos=cos, Sin=sin), outputs=("y", "pk2", "pv2"), **options)
+
+
+GROUPS = (integers, recurrent, fused, attention)
 
 
 def model(op, domain, inputs, outputs, attributes):
@@ -141,7 +207,7 @@ def main():
                     ins, outs = [f"input_{i}" for i in range(len(given))], [f"output_{i}" for i in range(len(made))]
                     data = helper.make_graph([], "data", [], [], [numpy_helper.from_array(np.asarray(v), n) for v, n in zip(given + made, ins + outs)])
                     data.output.extend(helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in data.initializer)
-                    rows.append({"name": name, "rtol": 1e-4 if group is recurrent else 1e-5, "atol": 2e-6, "inputs": ins, "outputs": outs})
+                    rows.append({"name": name, "rtol": 1e-4 if group in (recurrent, attention) else 1e-5, "atol": 2e-6, "inputs": ins, "outputs": outs})
                     write(name + "/model.onnx", m.SerializeToString())
                     write(name + "/data.onnx", helper.make_model(data, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString())
         write("index.json", json.dumps({"onnxruntime": ort.__version__, "cases": rows}, indent=1).encode())
