@@ -292,7 +292,7 @@ func TestEverySentence(t *testing.T) {
 		made[h.ID], made[base] = true, true
 	}
 	for _, r := range table.Rows() {
-		if strings.HasPrefix(r.ID, "kernel.") { // of chains, whose causes package judge's tests hold
+		if room, _, _ := strings.Cut(r.ID, "."); room == "kernel" || room == "quantize" { // whose own tests hold them
 			continue
 		}
 		if seen[r.Name] = true; r.Name != "" && !made[r.ID] && !covered[r.Name] {
