@@ -146,7 +146,7 @@ func TestGatesReported(t *testing.T) {
 		}
 	}
 	if len(words) < 9 {
-		t.Errorf("gates %v: want those of section 3 of docs/ORACLE.md", words)
+		t.Errorf("gates %v: want those of docs/ORACLE.md", words)
 	}
 	source, err := os.ReadFile("report/report.go")
 	if err != nil {
