@@ -50,8 +50,11 @@ func (m *Model) Graph(given map[string]Given) (g *graph.Graph, fixed []string, e
 			b.refuse(fmt.Sprintf("output %.60q", name), "made by no node")
 			continue
 		}
-		if v >= 0 {
+		switch {
+		case v >= 0:
 			v = b.output(v, name)
+		case isSequence(v):
+			b.refuse(fmt.Sprintf("output %.60q", name), "a sequence: not supported")
 		}
 		b.g.Outputs = append(b.g.Outputs, v)
 	}
@@ -94,6 +97,8 @@ type builder struct {
 	memory  int64 // that may still be taken, in bytes
 	outputs map[int]bool
 	depth   int // of functions and branches
+
+	sequences [][]int // of values
 }
 
 // feed is the known value of an input.
@@ -299,6 +304,10 @@ func (b *builder) body(g *graphProto, s *scope) {
 	}
 }
 
+// mostTurns is how many parts a tensor may be cut into, one for each step of a network or tensor of a sequence: the
+// outputs that a node of a graph may have.
+const mostTurns = 1 << 16
+
 // nodeBytes is about what a node takes.
 const nodeBytes = 1 << 10
 
@@ -332,8 +341,12 @@ func (b *builder) node(n *nodeProto, s *scope) {
 			continue
 		}
 		v := poison
-		if c.err == nil && k < len(values) && values[k] >= 0 {
+		switch {
+		case c.err != nil || k >= len(values):
+		case values[k] >= 0:
 			v = c.named(values[k], name)
+		case isSequence(values[k]):
+			v = values[k]
 		}
 		if c.err == nil && k >= len(values) && !c.poisoned {
 			c.fail("output %d, %.60q: not supported", k, name)

@@ -55,6 +55,22 @@ func greedy() map[string]message {
 			add(op, image, nil, nodeOf(op, names("x"), names("y"), intsOf("kernel_shape", n, n), intsOf("pads", n-1, n-1, n-1, n-1)))
 		}
 		add("EyeLike", line, square, nodeOf("ConstantOfShape", names("n"), names("c")), nodeOf("EyeLike", names("c"), names("y")))
+		add("RNN", line, all(wholesOf("n", n, 1, 1), floatsOf("w", []int{1, 1, 1}, 1)), nodeOf("ConstantOfShape", names("n"), names("c")), nodeOf("RNN", names("c", "w", "w"), names("y")))
+		long := nodeOf("ConstantOfShape", names("n"), names("c"))
+		same := graphIs(all(nodeOf("Identity", names("v"), names("o"))), nil, all(valueOf("v", onnx.Float32)), all(valueOf("o", onnx.Float32)))
+		turn := graphIs(nil, nil, all(valueOf("i", onnx.Int64), valueOf("on", onnx.Bool), valueOf("v", onnx.Float32)), all(valueOf("on", onnx.Bool), valueOf("v", onnx.Float32)))
+		add("Scan", line, all(wholesOf("n", n, 1)), long, nodeOf("Scan", names("c"), names("y"), intOf("num_scan_inputs", 1), graphOf("body", same)))
+		add("Loop", line, nil, constant("n", n), nodeOf("Loop", names("n", "", "x"), names("y"), graphOf("body", turn)))
+		add("MatMulNBits", of(1, 16), all(floatsOf("s", []int{1}, 1)), nodeOf("MatMulNBits", names("x", "s", "s"), names("y"), intOf("N", n), intOf("K", 16), intOf("block_size", 16)).text(7, "com.microsoft"))
+		if n > 1<<20 { // of fewer there is memory
+			add("SplitToSequence", line, all(wholesOf("n", n, 1), scalarOf("1", 1)), long, nodeOf("SplitToSequence", names("c", "1"), names("s")), nodeOf("SequenceAt", names("s", "1"), names("y")))
+			add("LRN", of(1, 4, 2, 2), nil, nodeOf("LRN", names("x"), names("y"), intOf("size", n)))
+			add("ReverseSequence", line, all(wholesOf("n", n, 1), wholesOf("l", 1)), long, nodeOf("ReverseSequence", names("c", "l"), names("y")))
+			add("LSTM of many samples", line, all(wholesOf("n", 1, n, 1), floatsOf("w", []int{1, 4, 1}, 1, 1, 1, 1)), long, nodeOf("LSTM", names("c", "w", "w"), names("y")))
+			add("EmbedLayerNormalization", line, all(wholesOf("n", n, 1), floatsOf("w", []int{1, 1}, 1), floatsOf("g", []int{1}, 1)), long, nodeOf("Cast", names("c"), names("d"), intOf("to", 6)),
+				nodeOf("EmbedLayerNormalization", names("d", "", "w", "w", "", "g", "g"), names("y")).text(7, "com.microsoft"))
+		}
+		add("STFT", of(1, 4, 1), all(wholesOf("n", 1, n, 1), scalarOf("1", 1)), nodeOf("Expand", names("x", "n"), names("c")), nodeOf("STFT", names("c", "1", "", "1"), names("y")))
 		add("DFT", of(1, 4, 1), nil, constant("n", n>>3<<13), nodeOf("DFT", names("x", "n"), names("y"), intOf("axis", 1)))
 		add("DepthToSpace", image, nil, nodeOf("DepthToSpace", names("x"), names("y"), intOf("blocksize", n)))
 		add("Reshape", line, square, nodeOf("Reshape", names("x", "n"), names("y")))

@@ -194,6 +194,9 @@ func opEmbedLayerNorm(c *call) []int {
 	if c.has(1) && c.has(4) {
 		sum = c.plus(sum, rows(c.in[4], c.in[1]))
 	}
+	if !c.room(batch) {
+		return nil
+	}
 	mask := c.as(c.wholes([]int{batch}, make([]int, batch)...), Int32)
 	if c.has(7) {
 		zero := 0.0

@@ -123,6 +123,9 @@ func (c *call) recurrent(gates, states int, functions ...string) *recurrent {
 	}
 	s := c.shape(x)
 	r.steps, r.batch, r.inputs, r.hidden = s[0], s[1], s[2], c.shape(weights)[2]
+	if r.steps < 1 || r.steps > mostTurns {
+		c.fail("input of shape %v: want 1 to %d steps", c.shape(c.in[0]), mostTurns)
+	}
 	rows := gates * r.hidden
 	c.want("W", w, n, rows, r.inputs)
 	c.want("R", weights, n, rows, r.hidden)
@@ -207,7 +210,7 @@ func (r *recurrent) lengths() {
 		}
 	}
 	v = r.reshape(v, []int{r.batch, 1}, true)
-	for t := range r.steps {
+	for t := 0; t < r.steps && r.err == nil; t++ {
 		after := float64(t)
 		r.live = append(r.live, r.add(graph.Binary{Of: pointwise.Greater, Other: &after}, v))
 	}
@@ -221,7 +224,9 @@ func (r *recurrent) run(of func(*direction) cell) []int {
 	}
 	var outputs [][]int // of each direction and step
 	for k, d := range r.directions {
-		outputs = append(outputs, d.run(cells[k]))
+		if r.err == nil {
+			outputs = append(outputs, d.run(cells[k]))
+		}
 	}
 	if r.err != nil {
 		return nil

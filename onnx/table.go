@@ -48,7 +48,10 @@ func init() {
 		// steps in time
 		"RNN": opRNN, "LSTM": opLSTM, "GRU": opGRU,
 		// windows
-		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize,
+		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize, "Upsample": opUpsample, "LRN": opLRN, "ReverseSequence": opReverseSequence,
+		// lists of tensors
+		"SequenceConstruct": opSequenceConstruct, "SequenceEmpty": opSequenceEmpty, "SequenceAt": opSequenceAt, "SequenceInsert": opSequenceInsert,
+		"SequenceErase": opSequenceErase, "SequenceLength": opSequenceLength, "ConcatFromSequence": opConcatFromSequence, "SplitToSequence": opSplitToSequence,
 	}
 	for _, all := range []map[string]mapping{quantizedOperations(), fusedOperations(), attentions()} {
 		for name, f := range all {

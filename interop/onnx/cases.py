@@ -28,6 +28,7 @@ OPERATIONS = set(
     Neg Abs Sum Tile Max Min Equal Greater And Not LpPool GlobalLpPool LpNormalization
     MeanVarianceNormalization Mean ReduceSumSquare ReduceLogSum ReduceLogSumExp ReduceL1 ReduceL2
     MatMulInteger ConvInteger QLinearMatMul QLinearConv RotaryEmbedding
+    LRN ReverseSequence Upsample
     LSTM GRU RNN If Loop Scan STFT IsNaN IsInf HardSigmoid PRelu""".split()
 )
 
