@@ -13,10 +13,11 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// backwardReport is what the --json of a backward kernel prints.
-type backwardReport struct {
+// severalReport is what the --json of a kernel of several outputs prints, and that of a backward kernel.
+type severalReport struct {
 	Op string `json:"op"`
 	*judge.SeveralReport
+	backward bool
 	// Diagnosis is the fault of the first output that has one with a name.
 	Diagnosis string `json:"diagnosis"`
 	Text      string `json:"text"`
@@ -55,14 +56,18 @@ func (c *command) judgeBackward(path string, a judged) error {
 	if a.op == "" {
 		a.op = "graph"
 	}
-	all := &backwardReport{Op: a.op, SeveralReport: r}
+	return c.printSeveral(&severalReport{Op: a.op, SeveralReport: r, backward: true}, a.report)
+}
+
+// printSeveral prints what was found of several outputs.
+func (c *command) printSeveral(r *severalReport, page string) error {
 	for _, row := range r.Outputs {
-		if all.Diagnosis == "" {
-			all.Diagnosis = row.Fault
+		if r.Diagnosis == "" {
+			r.Diagnosis = row.Fault
 		}
 	}
-	all.Text = backwardText(all)
-	return c.printJudged(all, all.Text, r.Verdict, a.report)
+	r.Text = severalText(r)
+	return c.printJudged(r, r.Text, r.Verdict, page)
 }
 
 // backward is the question of the gradients of a forward pass.
@@ -169,15 +174,21 @@ func (a *judged) gradFormats(q *gradient.Question) error {
 	return nil
 }
 
-// backwardText is a report for people: a row for each gradient, and what is wrong with those that fail.
-func backwardText(r *backwardReport) string {
+// severalText is a report for people: a row for each output, and what is wrong with those that fail.
+func severalText(r *severalReport) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  backward of %s: %s\n", r.Verdict, r.Op, plural(len(r.Outputs), "gradient"))
+	prefix := ""
+	if r.backward {
+		prefix = "grad."
+		fmt.Fprintf(&b, "%s  backward of %s: %s\n", r.Verdict, r.Op, plural(len(r.Outputs), "gradient"))
+	} else {
+		fmt.Fprintf(&b, "%s  %s: %s\n", r.Verdict, r.Op, plural(len(r.Outputs), "output"))
+	}
 	if r.Contract != nil {
 		b.WriteString(indented("contract found: " + r.Contract.String()))
 	}
 	for _, row := range r.Outputs {
-		line := fmt.Sprintf("grad.%s: %s", row.Name, row.Verdict)
+		line := fmt.Sprintf("%s%s: %s", prefix, row.Name, row.Verdict)
 		if row.Report.Reason != "" {
 			line += ", " + row.Report.Reason
 		}
@@ -189,7 +200,7 @@ func backwardText(r *backwardReport) string {
 	return b.String()
 }
 
-// rowText is what was found of one gradient that was judged.
+// rowText is what was found of one output that was judged.
 func rowText(row *judge.Row, contract bool) string {
 	lines := []string{"every element is the nearest number to the exact value"}
 	if row.Flips > 0 {

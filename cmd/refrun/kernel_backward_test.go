@@ -77,26 +77,55 @@ func TestKernelBackwardUnknown(t *testing.T) {
 	}
 }
 
+// TestKernelOutputs: several outputs of an operation are judged in one report, and a name that it does not have is an error.
+func TestKernelOutputs(t *testing.T) {
+	shapes := map[string][]int{"input": {2, 4}, "output": {2, 4}, "output.rstd": {2}}
+	for _, c := range []struct {
+		rstd []float64
+		name string
+		code int
+		want string
+	}{
+		{[]float64{.5, .25}, "rstd", exitOK, "PASS  rms_norm: 2 outputs\n"},
+		{[]float64{1, .5}, "rstd", exitFailed, "rstd: FAIL, 2 of 2 elements"},
+		{[]float64{.5, .25}, "lse", exitUsage, `rms_norm: output "lse": want [output rstd]`},
+	} {
+		tensors := map[string][]float64{"input": {1, 1, 3, math.Sqrt(5), 2, 2, 6, math.Sqrt(20)}, "output." + c.name: c.rstd}
+		for _, x := range tensors["input"][:4] {
+			tensors["output"] = append(tensors["output"], float64(float32(float32(x)*.5)))
+		}
+		for _, x := range tensors["input"][4:] {
+			tensors["output"] = append(tensors["output"], float64(float32(float32(x)*.25)))
+		}
+		shapes["output."+c.name] = []int{2}
+		path := kernelFile(t, tensors, shapes)
+		r := refrun(t, "kernel", path, "--op", "rms_norm", "--attr", "normalized_shape=[4]", "--attr", "eps=0")
+		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
+			t.Errorf("exit code %d, %s%s, want %s", r.code, r.stdout, r.stderr, c.want)
+		}
+	}
+}
+
 // backwardPairs are the sentences about gradients.
 func backwardPairs() []pair {
-	say := func(change func(r *backwardReport, row *judge.Report)) string {
+	say := func(change func(r *severalReport, row *judge.Report)) string {
 		row := &judge.Report{Verdict: judge.Pass, Elements: 4, Flips: 2, Expected: 3, Errors: 1}
-		r := &backwardReport{Op: "softmax", SeveralReport: &judge.SeveralReport{Verdict: judge.Pass, Contract: &judge.Contract{}, Outputs: []judge.Row{{Name: "input", Report: row}}}}
+		r := &severalReport{backward: true, Op: "softmax", SeveralReport: &judge.SeveralReport{Verdict: judge.Pass, Contract: &judge.Contract{}, Outputs: []judge.Row{{Name: "input", Report: row}}}}
 		change(r, row)
-		return backwardText(r)
+		return severalText(r)
 	}
-	right := say(func(*backwardReport, *judge.Report) {})
-	wrong := say(func(r *backwardReport, row *judge.Report) {
+	right := say(func(*severalReport, *judge.Report) {})
+	wrong := say(func(r *severalReport, row *judge.Report) {
 		r.Verdict, r.Contract = judge.Fail, nil
 		row.Verdict, row.Reason, row.Fault, row.Advice, row.Region = judge.Fail, "reason", "f", "a", "axis 0 at 1"
 	})
-	unjudged := say(func(r *backwardReport, row *judge.Report) {
+	unjudged := say(func(r *severalReport, row *judge.Report) {
 		r.Verdict, row.Verdict, row.Unjudged = judge.NoPower, judge.NoPower, "why"
 	})
-	exact := say(func(_ *backwardReport, row *judge.Report) { row.Flips = 0 })
-	off := say(func(_ *backwardReport, row *judge.Report) { row.Errors = math.MaxFloat64 })
-	blind := say(func(_ *backwardReport, row *judge.Report) { row.Blind = []string{"kernel.eps-ignored"} })
-	many := say(func(_ *backwardReport, row *judge.Report) {
+	exact := say(func(_ *severalReport, row *judge.Report) { row.Flips = 0 })
+	off := say(func(_ *severalReport, row *judge.Report) { row.Errors = math.MaxFloat64 })
+	blind := say(func(_ *severalReport, row *judge.Report) { row.Blind = []string{"kernel.eps-ignored"} })
+	many := say(func(_ *severalReport, row *judge.Report) {
 		row.Blind = slices.Repeat([]string{"kernel.eps-ignored"}, mostBlind+2)
 	})
 	return []pair{

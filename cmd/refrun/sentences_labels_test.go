@@ -4,7 +4,7 @@ package main
 // and they conclude nothing.
 var labels = []string{
 	"tensor-core:",
-	"%s  backward of %s: %s\n", "grad.%s: %s",
+	"%s  backward of %s: %s\n",
 	"\nVmHWM:",                                                                                             // Linux's
 	"refrun check", " --budget ", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._:,=+-", // TestFindings
 	"%s, %s of %s\nmode %s, contract %s\n\n",

@@ -41,7 +41,7 @@ func Check(q Question) (*judge.SeveralReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := judge.Several{Names: names, Claimed: q.Claimed, WideSums: true}
+	s := judge.Several{Names: names, Claimed: q.Claimed, WideSums: true, Attends: true}
 	for _, n := range names {
 		s.Outputs = append(s.Outputs, q.Grads[n])
 	}

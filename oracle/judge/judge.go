@@ -34,6 +34,8 @@ type Question struct {
 	// WideSums says that a kernel which adds numbers to places that an index names keeps these sums in float32: to round each
 	// addition, as atomic additions to half numbers do, is a fault. It is so of gradients, where small ones are lost.
 	WideSums bool
+	// Attends says that a logsumexp is the lse of an attention: its exp is that of the attention, in each of its forms.
+	Attends bool
 	// Brief asks for the verdict: of an output that fails the causes are not looked for, which take most of the time,
 	// and the contract is any that fails.
 	Brief bool

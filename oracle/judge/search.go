@@ -219,7 +219,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})
 		case graph.Reduction:
-			if shape := types[n.In[0]].Shape; op.Of == "logsumexp" && q.WideSums && q.Narrow.Half() && len(shape) > 0 {
+			if shape := types[n.In[0]].Shape; op.Of == "logsumexp" && q.Attends && q.Narrow.Half() && len(shape) > 0 {
 				forms = append(forms, coarse(0, shape[len(shape)-1])...)
 			}
 		case graph.Attention:

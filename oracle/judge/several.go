@@ -20,8 +20,10 @@ type Several struct {
 	Names   []string         // of the outputs
 	Outputs []*tensor.Tensor // nil is one that the kernel does not return
 	Claimed *Contract
-	// WideSums is as in [Question].
-	WideSums bool
+	// WideSums and Attends are as in [Question].
+	WideSums, Attends bool
+	// Loose are outputs in which axes of size 1 do not matter, such as the mean of rows.
+	Loose []string
 	// Wrong are graphs with a fault that one of the graphs may have, whose outputs are looked for in one that fails; nil is
 	// none.
 	Wrong func(of *graph.Graph, output int) []Wrong
@@ -88,11 +90,21 @@ func (s *Several) order() (all []int) {
 // question is that about one output in one form.
 func (s *Several) question(form, k int) *Question {
 	g, used := only(s.Graphs[form], k)
-	q := &Question{Graph: g, Output: s.Outputs[k], Claimed: s.Claimed, WideSums: s.WideSums, Narrow: s.narrowest()}
+	q := &Question{Graph: g, Output: s.Outputs[k], Claimed: s.Claimed, WideSums: s.WideSums, Attends: s.Attends, Narrow: s.narrowest()}
 	for _, i := range used {
 		q.Inputs = append(q.Inputs, s.Inputs[i])
 	}
+	if y := q.Output; slices.Contains(s.Loose, s.Names[k]) {
+		if types, err := q.types(); err == nil && slices.Equal(squeezed(types[g.Outputs[0]].Shape), squeezed(y.Shape)) {
+			q.Output = &tensor.Tensor{Format: y.Format, Shape: types[g.Outputs[0]].Shape, Data: y.Data}
+		}
+	}
 	return q
+}
+
+// squeezed is a shape without axes of size 1.
+func squeezed(shape []int) []int {
+	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
 }
 
 // narrowest is the narrowest format of all inputs: a kernel that has half numbers may round any step to them.

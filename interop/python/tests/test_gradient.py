@@ -90,6 +90,26 @@ class Gradient(unittest.TestCase):
             refrun.check_kernel("gelu_backward", [self.d, self.x, self.x], self.x)
         self.assertIn("want grad_output, self at most", str(e.exception))
 
+    def test_outputs(self):
+        """Several outputs of one kernel: of a norm, an attention, and an optimizer's step as a function."""
+        y, mean, rstd = torch.native_layer_norm(self.x, [48], self.w, self.b, 1e-5)
+        r = refrun.assert_kernel("layer_norm", [self.x, self.w, self.b], {"output": y, "mean": mean, "rstd": rstd[:, 0]}, normalized_shape=[48])
+        self.assertEqual([o["name"] for o in r.outputs], ["output", "mean", "rstd"])
+        q, k, v = torch.randn(3, 2, 2, 20, 16).bfloat16()
+        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)
+        refrun.assert_kernel("scaled_dot_product_attention", [q, k, v], {"output": out, "lse": lse})
+        self.assertEqual(refrun.check_kernel("scaled_dot_product_attention", [q, k, v], {"output": out, "lse": lse + 0.01}).verdict, "FAIL")
+
+        def step(p, g, m):
+            m = 0.9 * m + 0.1 * g
+            return p - 0.01 * m, m
+
+        state = [self.x, self.d, torch.randn(12, 48)]
+        p, m = step(*state)
+        refrun.assert_kernel(step, state, [p, m])
+        r = refrun.check_kernel(step, state, [p, state[2]])  # which forgets to write m
+        self.assertEqual([o["verdict"] for o in r.outputs], ["PASS", "FAIL"])
+
     def test_refused(self):
         x, d = self.x, self.d
         for words, args in (

@@ -92,6 +92,15 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     return net, net.feed(given)
 
 
+def _outputs(output: Any) -> Mapping[str, Raw]:
+    """The outputs under the names that they have in a file: of a list by their places, of a dict by their names."""
+    if isinstance(output, Mapping):
+        return {k if k == "output" else f"output.{k}": _tensor(v, k) for k, v in output.items() if v is not None}
+    if isinstance(output, (list, tuple)):
+        return {f"output.{k}": _tensor(v, f"output.{k}") for k, v in enumerate(output) if v is not None}
+    return {"output": _tensor(output, "output")}
+
+
 def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
                  accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
                  store: Optional[str] = None, variance: Optional[str] = None, report: Union[str, Path, None] = None, **attributes: Any) -> Report:
@@ -123,6 +132,10 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     ATen's backward operations by name, such as "native_layer_norm_backward", have the tensors of their schemas as inputs,
     and as output what they return: a tensor, or a list with None for what is not there. See check_grad.
 
+    A kernel may return several outputs, which are judged in one report with a row for each: of an operation by name
+    {"output": y, "mean": mean, "rstd": rstd} of norms and {"output": y, "lse": lse} of an attention; of a function a list, in
+    the order in which it returns them.
+
     report names an HTML file to write.
 
     The verdict is PASS, FAIL, or NO-POWER where these inputs would not tell a right kernel from one that
@@ -146,7 +159,7 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
         attributes, op = {}, ""
     named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
     tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
-    tensors["output"] = _tensor(output, "output")
+    tensors.update(_outputs(output))
     bits = (accumulate or "").startswith("tensor-core") or op == "dot" or (precision or "").startswith("E")
     args: List[str] = ["--op", op] if op else []
     if bits:
