@@ -25,11 +25,8 @@ func (s *Spec) QuotientWays() []Way[quotientOf] {
 		direct := func(x, _, _ float64, t stats) float64 { return times(x, divide(l, max(t.amax, s.Eps))) }
 		all = append(all, Way[quotientOf]{"product with " + digits(l) + "/amax", direct})
 	}
-	if s.Element.Whole {
-		exact := func(x, scale, _ float64, _ stats) float64 { return x / scale }
-		all = append(all, Way[quotientOf]{"exact quotient", exact})
-	}
-	return all
+	exact := func(x, scale, _ float64, _ stats) float64 { return x / scale }
+	return append(all, Way[quotientOf]{"exact quotient", exact})
 }
 
 // powers are the ways of MX. A quotient by a power of 2 is exact; but the least scale and that of
@@ -74,6 +71,7 @@ func halves() []Way[quotientOf] {
 		{"x * (1/(scale (1/(1/g))))", func(x, scale, g float64, _ stats) float64 {
 			return times(x, inverse(times(scale, inverse(inverse(g)))))
 		}},
+		{"exact x / (g scale)", func(x, scale, g float64, _ stats) float64 { return x / float64(g*scale) }},
 		{"x/g/scale", func(x, scale, g float64, _ stats) float64 { return divide(divide(x, g), scale) }},
 	}
 }

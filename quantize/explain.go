@@ -122,6 +122,10 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 	for _, w := range ways {
 		names = append(names, w.Name)
 	}
+	approximate := s.approximate(true)
+	if approximate {
+		names = append(names, Approximate)
+	}
 	right := make([]float64, len(ways))
 	t, z := newTally("scale", len(all), names), newTally("zero_point", len(all), []string{"round(min/scale)"})
 	for b, of := range all {
@@ -131,6 +135,9 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 			if right[k] = w.of(of, s.globals(got.Global, 0)); same(right[k], there) {
 				mask |= 1 << k
 			}
+		}
+		if approximate && (mask != 0 || s.nearScale(of, s.globals(got.Global, 0), there)) {
+			mask |= 1 << len(ways)
 		}
 		scales[b] = right[0]
 		if mask != 0 {
@@ -188,10 +195,14 @@ func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, 
 			names = append(names, w.Name+", the zero point added before rounding")
 		}
 	}
+	right := make([]uint8, len(names))
+	approximate := s.approximate(false)
+	if approximate {
+		names = append(names, Approximate)
+	}
 	t, global := newTally("data", len(x.Data), names), s.globals(got.Global, 1)
 	var draws draws
 	as := s.written()
-	right := make([]uint8, len(names))
 	left := e.most - e.Wrong()
 	for i, v := range x.Data {
 		if t.Wrong > left {
@@ -236,6 +247,9 @@ func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, 
 					mask |= 1 << n
 				}
 			}
+		}
+		if approximate && (mask != 0 || s.nearElement(v, scale, global, zero, there)) {
+			mask |= 1 << (len(names) - 1)
 		}
 		if !t.many {
 			t.sees(digits(as.Decode(right[0])))

@@ -70,6 +70,78 @@ func gives(p Part, way string) bool {
 	return slices.Contains(p.Ways, way) || slices.Contains(p.Ways, AnyWay)
 }
 
+// TestApproximate: quotients and scales of approximate divisions are explained as such, but a tie that is exact is a tie.
+func TestApproximate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	x := tensor.New(fp16.Float32, 64, 64)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(rng.NormFloat64())
+	}
+	off := func(q float64) float64 {
+		low, high, ok := around(q, 1)
+		switch {
+		case !ok:
+			return f32(q)
+		case rng.IntN(2) == 0:
+			return low
+		}
+		return high
+	}
+	for _, c := range []struct {
+		format string
+		Options
+	}{{"fp8_e4m3", Options{Block: "1x16"}}, {"nvfp4", Options{}}, {"int8", Options{Block: "row"}}, {"mxfp8_e4m3", Options{Rule: "rceil"}}} {
+		s, _ := Parse(c.format, c.Options)
+		g, _ := s.Grid(x.Shape)
+		all, turned := s.stats(x.Data, x.Shape, g), 0
+		y := &Tensor{Shape: x.Shape, Global: 1, Codes: make([]uint8, len(x.Data))}
+		for b := range all {
+			v := off(all[b].amax / s.largest())
+			switch s.Kind {
+			case EightBits:
+				v = s.eight(v, 0x1p-9)
+			case PowerOf2:
+				v = scalePower(ceilLog2(v))
+			}
+			y.Scales = append(y.Scales, v)
+		}
+		for i := range x.Data { // every number is next to a tie
+			b := g.Of[i]
+			n := s.Element.Decode(uint8(1 + rng.IntN(7)))
+			v := float32((n + s.Element.Decode(uint8(2+rng.IntN(7)))) / 2 * y.Scales[b])
+			x.Data[i] = min(float64(math.Nextafter32(v, float32(rng.IntN(2))*10)), all[b].amax)
+		}
+		for i := range all { // the amax stays
+			x.Data[i*len(x.Data)/len(all)] = all[i].amax
+		}
+		for i, v := range x.Data {
+			q := v / y.Scales[g.Of[i]]
+			if s.Kind != PowerOf2 {
+				q = off(q)
+			}
+			if y.Codes[i] = s.element(q, 0); y.Codes[i] != s.element(divide(v, y.Scales[g.Of[i]]), 0) {
+				turned++
+			}
+		}
+		e, err := s.Explain(x, y, len(x.Data))
+		if err != nil || e.Wrong() > 0 || s.Kind != PowerOf2 && turned < 20 {
+			t.Errorf("%s: %+v, %v; %d codes differ from those of a division", c.format, e, err, turned)
+		}
+		for b := range y.Scales { // four units are too many
+			y.Scales[b] = math.Nextafter(y.Scales[b], 2) * (1 + 6*0x1p-24)
+		}
+		if e, err = s.Explain(x, y, len(x.Data)); err != nil || e.Wrong() == 0 {
+			t.Errorf("%s: scales that are off by more: %+v, %v", c.format, e, err)
+		}
+	}
+	s, _ := Parse("int8", Options{Rule: "given"})
+	ties := tensor.Of(fp16.Float32, []float64{0.75, 1.25, -0.75, -1.75}, 4)
+	up := &Tensor{Shape: ties.Shape, Global: 1, Codes: []uint8{2, 3, 0xfe, 0xfc}, Scales: []float64{0.5}}
+	if e, err := s.Explain(ties, up, 4); err != nil || e.Parts[0].Wrong != 1 {
+		t.Errorf("a tie that goes away from zero: %+v, %v", e, err)
+	}
+}
+
 // TestScaleRules: the scale of MX for each kind of amax, the standard's, NVIDIA's and torchao's.
 func TestScaleRules(t *testing.T) {
 	for _, c := range []struct {

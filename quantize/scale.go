@@ -161,30 +161,33 @@ func nearPower(v float64, e int) bool {
 	return d < 0x1p-10 && float64(d*log2e) <= half
 }
 
+// eight is a scale of NVFP4, clamped and rounded.
+func (s *Spec) eight(v, least float64) float64 {
+	if v == v {
+		v = min(max(v, least), fp16.E4M3.Largest())
+	}
+	switch {
+	case v != v: // as PyTorch converts E4M3's to float32
+		return math.Copysign(float64(math.Float32frombits(0x7ff00000)), v)
+	case s.Cut:
+		code, _, _ := fp16.E4M3.Around(v)
+		return fp16.E4M3.Decode(code)
+	}
+	return fp16.E4M3.Decode(fp16.E4M3.Encode(v, fp16.Torch))
+}
+
 // eights are the ways to a scale of NVFP4. Where there is no global scale g is 1.
 func (s *Spec) eights() []Way[scaleOf] {
 	l := s.largest()
-	clamped := func(v, least float64) float64 {
-		if v == v {
-			v = min(max(v, least), fp16.E4M3.Largest())
-		}
-		if s.Cut && v == v {
-			code, _, _ := fp16.E4M3.Around(v)
-			return fp16.E4M3.Decode(code)
-		}
-		if v != v { // as PyTorch converts E4M3's to float32
-			return math.Copysign(float64(math.Float32frombits(0x7ff00000)), v)
-		}
-		return fp16.E4M3.Decode(fp16.E4M3.Encode(v, fp16.Torch))
-	}
 	apart := func(over func(t stats, g float64) float64, least float64) scaleOf {
-		return func(t stats, g float64) float64 { return clamped(over(t, g), least) }
+		return func(t stats, g float64) float64 { return s.eight(over(t, g), least) }
 	}
 	over := []Way[func(t stats, g float64) float64]{
 		{"amax/6/g", func(t stats, g float64) float64 { return divide(divide(t.amax, l), g) }},
 		{"(amax * (1/6)) * (1/g)", func(t stats, g float64) float64 { return times(times(t.amax, inverse(l)), inverse(g)) }},
 		{"amax/6 * (1/g)", func(t stats, g float64) float64 { return times(divide(t.amax, l), inverse(g)) }},
 		{"(amax * (1/6)) / g", func(t stats, g float64) float64 { return divide(times(t.amax, inverse(l)), g) }},
+		{"exact amax / (6 g)", func(t stats, g float64) float64 { return t.amax / float64(l*g) }},
 		{"amax / (6 g)", func(t stats, g float64) float64 { return divide(t.amax, times(l, g)) }},
 	}
 	lowest := []float64{0x1p-6, 0x1p-9}

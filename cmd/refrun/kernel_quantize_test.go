@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/quantizer"
 	"github.com/refrun/refrun/quantize"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -242,5 +243,32 @@ func TestKernelScaled(t *testing.T) {
 		if r := refrun(t, args...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
 			t.Errorf("%+v: %d %s%s", c, r.code, r.stdout, r.stderr)
 		}
+	}
+}
+
+// quantizerPairs are the sentences about quantizers.
+func quantizerPairs() []pair {
+	say := func(change func(r *quantizer.Report, o *quantizer.Output)) string {
+		r := &quantizer.Report{Verdict: quantizer.Pass, Op: "quantize", Format: "nvfp4", Outputs: []quantizer.Output{{Name: "data", Elements: 64, Ways: []string{"division"}}}}
+		change(r, &r.Outputs[0])
+		return quantizerText(r)
+	}
+	right := say(func(*quantizer.Report, *quantizer.Output) {})
+	wrong := say(func(r *quantizer.Report, o *quantizer.Output) {
+		r.Verdict, r.Reason, r.Fault, r.Advice, r.Unexplained = quantizer.Fail, "reason", "f", "a", 3
+		o.Violations, o.Worst = 5, &quantizer.Worst{Index: []int{1}, Got: "2", Want: []string{"3", "4"}}
+	})
+	mixed := say(func(_ *quantizer.Report, o *quantizer.Output) { o.Ways = nil })
+	several := say(func(_ *quantizer.Report, o *quantizer.Output) { o.Ways = []string{"division", "product"} })
+	blind := say(func(r *quantizer.Report, _ *quantizer.Output) { r.Blind = []string{"quantize.truncated"} })
+	return []pair{
+		{"fault: f\n", wrong, right},
+		{"to do: a\n", wrong, right},
+		{"this fault does not explain 3 numbers\n", wrong, right},
+		{"data: 5 of 64 are wrong, first [1]: 2, right is 3 or 4\n", wrong, right},
+		{"data: all 64 are right by division\n", right, wrong},
+		{", each by one or another of the right ways\n", mixed, right},
+		{"; or by product\n", several, right},
+		{"this data would not show: truncated\n", blind, right},
 	}
 }

@@ -17,7 +17,7 @@ type pair struct{ says, is, isNot string }
 
 // pairs are all, by what prints them. (The report of check is package oracle's. Those of whole rollouts change the folder.)
 func pairs(t *testing.T) []pair {
-	return slices.Concat(planPairs(), onePairs(t), comparePairs(t), demoPairs(t), studyPairs(t), picturePairs(t), filePairs(), machinePairs(), modelPairs(), kernelPairs(), judgedPairs(), backwardPairs(), datasetPairs(t), wholePairs(t), moleculePairs())
+	return slices.Concat(planPairs(), onePairs(t), comparePairs(t), demoPairs(t), studyPairs(t), picturePairs(t), filePairs(), machinePairs(), modelPairs(), kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs(), datasetPairs(t), wholePairs(t), moleculePairs())
 }
 
 // TestSentences: each sentence that the command concludes with is there when it is true,

@@ -232,3 +232,27 @@ func TestFaultsOfDequantizers(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFault: what no fault explains fails without a name: numbers off by one code at random, and noise.
+func TestNoFault(t *testing.T) {
+	n := 0
+	for _, c := range scenes() {
+		rng := rand.New(rand.NewPCG(11, 1))
+		for _, share := range []float64{0.02, 1} {
+			q := c.question(t, rng)
+			wrong := *q.Output
+			wrong.Codes = make([]uint8, len(q.Output.Codes))
+			for i, code := range q.Output.Codes {
+				if wrong.Codes[i] = code; rng.Float64() < share {
+					wrong.Codes[i] ^= uint8(1 + rng.IntN(7))
+				}
+			}
+			q.Output = &wrong
+			if r, err := Check(q); err != nil || r.Verdict != Fail || r.Fault != "" {
+				t.Errorf("%v, %v of all: %v %q, %v", c, share, r.Verdict, r.Fault, err)
+			}
+			n++
+		}
+	}
+	t.Logf("%d fail without a name", n)
+}
