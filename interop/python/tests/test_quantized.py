@@ -40,6 +40,20 @@ class Quantized(unittest.TestCase):
         r = refrun.check_kernel("dequantize", {"data": codes, "scale": scale}, codes.float(), format="mxfp8_e4m3")
         self.assertEqual(r.verdict, "FAIL")
 
+    def test_two_levels(self):
+        g = self.x.abs().amax() / (448 * 6)
+        blocks = self.x.unflatten(-1, (-1, 16))
+        scale = (blocks.abs().amax(-1) / 6 / g).clamp(2.0 ** -9, 448).to(torch.float8_e4m3fn)
+        values = (blocks / (g * scale.float())[..., None]).clamp(-6, 6).flatten(-2)
+        c = torch.from_numpy(values.numpy().astype(ml_dtypes.float4_e2m1fn).view(np.uint8))
+        for data in (c, c[:, ::2] | c[:, 1::2] << 4):
+            refrun.assert_kernel("quantize", [self.x, g], (data, scale), format="nvfp4")
+        decoded = c.numpy().view(ml_dtypes.float4_e2m1fn).astype(np.float32)
+        y = (torch.from_numpy(decoded).unflatten(-1, (-1, 16)) * (g * scale.float())[..., None]).flatten(-2)
+        refrun.assert_kernel("dequantize", [c, scale, g], y, format="nvfp4")
+        r = refrun.check_kernel("quantize", [self.x, g], (c[:, 1::2] | c[:, ::2] << 4, scale), format="nvfp4")
+        self.assertEqual(r.fault_id, "quantize.nibbles-swapped")
+
     def test_rows(self):
         scale = self.x.abs().amax(1, keepdim=True) / 448
         for codes in ((self.x / scale).to(torch.float8_e4m3fn), (self.x * (1 / scale)).to(torch.float8_e4m3fn)):

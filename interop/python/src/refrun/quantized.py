@@ -69,7 +69,10 @@ def _named(values: Any, names: Sequence[str], what: str) -> Dict[str, Any]:
 def check_quantized(op: str, inputs: Any, output: Any, report: Union[str, Path, None] = None, **attributes: Any) -> Report:
     """check_kernel of quantize, dequantize and scaled_mm."""
     tensors: Dict[str, Raw] = {}
-    for name, value in {**_named(inputs, _INPUTS[op], "inputs"), **_named(output, _OUTPUTS[op], "output")}.items():
+    takes = _INPUTS[op]
+    if attributes.get("format") == "nvfp4" and op != "scaled_mm":  # a scale of scales in place of a zero point
+        takes = ("input", "global") if op == "quantize" else ("data", "scale", "global")
+    for name, value in {**_named(inputs, takes, "inputs"), **_named(output, _OUTPUTS[op], "output")}.items():
         if value is not None:
             tensors[name] = _tensor(value, name)
     args: List[str] = ["--op", op]
