@@ -84,7 +84,25 @@ func (s *step) statistics(x int, axes []int, eps float64) (mean, rstd int) {
 	}
 	rstd = s.kept("rstd", rows, func() int {
 		v := s.named("variance", s.apply(graph.Var{Axes: axes, Correction: new(int), Keep: true}, x))
-		return s.f("rsqrt", s.named("variance_eps", s.with(pointwise.Add, v, eps)))
+		return s.rootOf(v, eps)
+	})
+	return s.kept("mean", rows, func() int { return s.mean(x, axes) }), rstd
+}
+
+func (s *step) rootOf(v int, eps float64) int {
+	return s.f("rsqrt", s.named("variance_eps", s.with(pointwise.Add, v, eps)))
+}
+
+// storedStatistics are those of PyTorch on a CPU, which of half numbers stores the sum of squares before it divides it.
+func (s *step) storedStatistics(x int, axes []int, eps float64) (mean, rstd int) {
+	rows, n := slices.Clone(s.shape(x)), s.sizeOf(x, axes)
+	for _, a := range axes {
+		rows[a] = 1
+	}
+	rstd = s.kept("rstd", rows, func() int {
+		rest := max(n-1, 0) // so that the sum is divided by 1
+		sum := s.named("variance_sum", s.apply(graph.Var{Axes: axes, Correction: &rest, Keep: true}, x))
+		return s.rootOf(s.named("variance", s.with(pointwise.Div, sum, float64(n))), eps)
 	})
 	return s.kept("mean", rows, func() int { return s.mean(x, axes) }), rstd
 }

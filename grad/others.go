@@ -133,7 +133,7 @@ func (s *step) weightFromSums(x, mean, r int, in []int) int {
 
 // weightLast is (d - mean(d) - (x - mean) k) r w with k = sum((x - mean) d) r^2/n, and for w sum((x - mean) d) r.
 func (s *step) weightLast(axes []int, eps float64) {
-	mean, r := s.statistics(s.x, axes, eps)
+	mean, r := s.storedStatistics(s.x, axes, eps)
 	centred := s.named("centred", s.sub(s.x, mean))
 	dot := s.named("dot", s.sum(s.mul(centred, s.d), axes))
 	if s.wants(1) {
