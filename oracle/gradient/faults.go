@@ -37,6 +37,14 @@ func (q *Question) wrong(names []string) func(of *graph.Graph, output int) []jud
 				all = append(all, judge.Wrong{ID: f.id, At: of.Name(n), Graph: with(of, i, f)})
 			}
 		}
+		for k, v := range of.Outputs {
+			if k != output && slices.Equal(p.Type(v).Shape, p.Type(of.Outputs[output]).Shape) {
+				g := *of
+				g.Outputs = slices.Clone(of.Outputs)
+				g.Outputs[output] = v
+				all = append(all, judge.Wrong{ID: "kernel.other-output", At: of.Values[v].Name, Graph: &g})
+			}
+		}
 		for _, f := range q.forwards() {
 			w := *q
 			w.Graph = f.graph
@@ -122,6 +130,10 @@ func faultsOf(n *graph.Node, of func(v int) graph.Type) []fault {
 		}
 	case graph.Reduction:
 		f.reduction(op)
+	case graph.ConvTranspose:
+		f.all = append(f.all, fault{"kernel.weight-flipped", func(add adder) (graph.Op, []int) {
+			return op, []int{n.In[0], add(graph.Flip{Axes: graph.Ints{2, 3}}, n.In[1])}
+		}})
 	case graph.IndexAdd:
 		if op.Axis == 0 {
 			f.all = append(f.all, fault{"kernel.last-one-stays", func(add adder) (graph.Op, []int) {

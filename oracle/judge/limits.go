@@ -88,7 +88,7 @@ const (
 	// derived: how much all say at least: of some fifty faults that are tried one in a hundred outputs would fit one by chance.
 	leastBits = 12
 	// set: the mean square error of sums in a half format, over that of those simulated, below which they were kept wider.
-	leastNarrow = 1. / 16
+	leastNarrow = 1. / 4
 	// set: how many faults may be the cause before none of them is named.
 	mostAlike = 2
 	// set: how far in proportion a constant factor may be from what fits best.

@@ -23,7 +23,7 @@ func (s *Several) named(r *Report, form, k int) error {
 	if f := named(r.FaultID); r.FaultID != "" && (f == nil || !f.vague) {
 		return nil
 	}
-	if s.WideSums {
+	if s.WideSums && r.FaultID == "" {
 		if is, err := s.narrowSums(r, form, k); is || err != nil {
 			return err
 		}
@@ -121,6 +121,9 @@ func (s *Several) narrowSums(r *Report, form, k int) (bool, error) {
 		return false, nil
 	}
 	for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
+		if slices.ContainsFunc(q.Output.Data, func(v float64) bool { return !f.Holds(v) }) {
+			continue
+		}
 		c := r.Contract
 		c.Atomic = f.String()
 		q.Claimed, q.Brief = &c, true

@@ -57,6 +57,7 @@ var kernels = []Row{
 	{ID: "kernel.sign-other", Name: "a sign is the other one", Verdict: logic, Advice: "check the sign of that term"},
 	{ID: "kernel.axis-not-summed", Name: "a sum leaves an axis out", Verdict: logic, Advice: "sum over all axes that were spread: a gradient of weights over the batch too"},
 	{ID: "kernel.last-one-stays", Name: "of several numbers at a place the last one stays", Verdict: logic, Advice: "add the numbers of equal indices, with atomic additions or after sorting"},
+	{ID: "kernel.other-output", Name: "another output is returned in its place", Verdict: logic, Advice: "check the order of what is returned"},
 	{ID: "kernel.input-rounded", Name: "an input is rounded", Verdict: precise, Advice: "keep the inputs in float32"},
 	{ID: "kernel.zeros", Name: "the output is zeros", Verdict: logic, Advice: "check that the kernel writes its output"},
 	{ID: "kernel.input-returned", Name: "the output is the input", Verdict: logic, Advice: "check that the kernel runs, and where it writes"},
