@@ -218,7 +218,7 @@ def embedding(k, w, i, d):
         out[i] = d
     elif k.has("sums in the half type") or k.has("sum in bfloat16"):
         to = k.dtype if k.dtype != torch.float32 else torch.bfloat16
-        out = out.to(to).index_add_(0, i, d.to(to)).to(w.dtype)
+        out = torch.ops.aten.embedding_dense_backward(d.to(to), i, len(w), -1, False).to(w.dtype)  # which rounds each sum
     elif k.has("mean for sum"):
         out.index_add_(0, i, d)
         out = out / torch.bincount(i, minlength=len(w)).clamp(1)[:, None]
