@@ -1,9 +1,9 @@
 package quantize
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
@@ -122,25 +122,14 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 	for _, w := range ways {
 		names = append(names, w.Name)
 	}
-	approximate := s.approximate(true)
-	if approximate {
+	if s.approximate(true) {
 		names = append(names, Approximate)
 	}
-	right := make([]float64, len(ways))
-	t, z := newTally("scale", len(all), names), newTally("zero_point", len(all), []string{"round(min/scale)"})
+	t, right, global := newTally("scale", len(all), names), make([]float64, len(ways)), s.globals(got.Global, 0)
 	for b, of := range all {
 		there := got.Scales[s.place(b, g)]
-		mask := uint64(0)
-		for k, w := range ways {
-			if right[k] = w.of(of, s.globals(got.Global, 0)); same(right[k], there) {
-				mask |= 1 << k
-			}
-		}
-		if approximate && (mask != 0 || s.nearScale(of, s.globals(got.Global, 0), there)) {
-			mask |= 1 << len(ways)
-		}
-		scales[b] = right[0]
-		if mask != 0 {
+		mask := s.scaleMask(ways, right, of, global, there)
+		if scales[b] = right[0]; mask != 0 {
 			scales[b] = there
 		}
 		if !t.many {
@@ -150,23 +139,41 @@ func (s *Spec) explainScales(all []stats, got *Tensor, g *Grid, e *Explained) (s
 			t.Got, t.Want = digits(there), distinct(right, digits)
 		}
 		zeros[b] = s.zero(of, scales[b])
-		if s.Rule != MinMax {
-			continue
-		}
-		place, ok := got.zero(s.place(b, g)), uint64(0)
-		if place == zeros[b] {
-			ok = 1
-		}
-		z.sees(fmt.Sprint(zeros[b]))
-		if z.add(b, ok) {
-			z.Got, z.Want = fmt.Sprint(place), []string{fmt.Sprint(zeros[b])}
-		}
 	}
 	e.Parts = append(e.Parts, t.part())
 	if s.Rule == MinMax {
-		e.Parts = append(e.Parts, z.part())
+		e.Parts = append(e.Parts, s.explainZeros(zeros, got, g))
 	}
 	return scales, zeros
+}
+
+// scaleMask has a bit for each way that gives the scale that is there; it sets what is right by each.
+func (s *Spec) scaleMask(ways []Way[scaleOf], right []float64, of stats, global, there float64) (mask uint64) {
+	for k, w := range ways {
+		if right[k] = w.of(of, global); same(right[k], there) {
+			mask |= 1 << k
+		}
+	}
+	if s.approximate(true) && (mask != 0 || s.nearScale(of, global, there)) {
+		mask |= 1 << len(ways)
+	}
+	return mask
+}
+
+// explainZeros is the part of zero points.
+func (s *Spec) explainZeros(zeros []int, got *Tensor, g *Grid) Part {
+	t := newTally("zero_point", len(zeros), []string{"round(low - min/scale)"})
+	for b, right := range zeros {
+		there, mask := got.zero(s.place(b, g)), uint64(0)
+		if there == right {
+			mask = 1
+		}
+		t.sees(strconv.Itoa(right))
+		if t.add(b, mask) {
+			t.Got, t.Want = strconv.Itoa(there), []string{strconv.Itoa(right)}
+		}
+	}
+	return t.part()
 }
 
 // distinct are texts of numbers, each once.
@@ -184,84 +191,118 @@ func distinct[T any](of []T, text func(T) string) []string {
 
 // explainElements adds the part of elements.
 func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, zeros []int, got *Tensor, g *Grid, e *Explained) {
-	ways := s.QuotientWays()
-	names := make([]string, 0, 2*len(ways))
-	for _, w := range ways {
-		names = append(names, w.Name)
-	}
-	added := s.Element.Whole && s.Rounding == NearestEven
-	if added { // the zero point before rounding turns ties
-		for _, w := range ways {
-			names = append(names, w.Name+", the zero point added before rounding")
-		}
-	}
-	right := make([]uint8, len(names))
-	approximate := s.approximate(false)
-	if approximate {
-		names = append(names, Approximate)
-	}
-	t, global := newTally("data", len(x.Data), names), s.globals(got.Global, 1)
-	var draws draws
-	as := s.written()
-	left := e.most - e.Wrong()
+	h, names := s.holder()
+	t, global, left := newTally("data", len(x.Data), names), s.globals(got.Global, 1), e.most-e.Wrong()
 	for i, v := range x.Data {
 		if t.Wrong > left {
 			break
 		}
-		b := s.blockOf(g, i)
-		scale, zero, there := scales[b], zeros[b], got.Codes[i]
-		if scale != scale || v != v && !holdsNaN(as) { // it stands for NaN, whatever its code is
+		b, there := s.blockOf(g, i), got.Codes[i]
+		if scales[b] != scales[b] || v != v && !holdsNaN(h.as) { // it stands for NaN, whatever its code is
 			continue
 		}
-		mask, last := uint64(0), math.NaN()
-		for k, w := range ways {
-			q := w.of(v, scale, global, all[b])
-			if n := k + len(ways); q == last { // as of the way before
-				right[k] = right[k-1]
-				mask |= mask >> (k - 1) & 1 << k
-				if added {
-					right[n] = right[n-1]
-					mask |= mask >> (n - 1) & 1 << n
-				}
-				continue
-			}
-			last = q
-			if s.Rounding == Stochastic {
-				toward, away, part := as.around(q + float64(zero))
-				right[k] = toward
-				if same(as.Decode(there), as.Decode(away)) {
-					right[k] = away
-				}
-				if k == 0 && toward != away {
-					draws.add(part, same(as.Decode(there), as.Decode(away)))
-				}
-			} else {
-				right[k] = s.element(q, zero)
-			}
-			if same(as.Decode(right[k]), as.Decode(there)) {
-				mask |= 1 << k
-			}
-			if added {
-				n := k + len(ways)
-				if right[n] = as.Encode(f32(q+float64(s.shift(zero))), NearestEven, s.Overflow); right[n] == there {
-					mask |= 1 << n
-				}
-			}
-		}
-		if approximate && (mask != 0 || s.nearElement(v, scale, global, zero, there)) {
-			mask |= 1 << (len(names) - 1)
-		}
+		mask := h.mask(v, scales[b], global, zeros[b], all[b], there)
 		if !t.many {
-			t.sees(digits(as.Decode(right[0])))
+			t.sees(digits(h.as.Decode(h.right[0])))
 		}
 		if t.add(i, mask) {
-			t.Got = digits(as.Decode(there))
-			t.Want = distinct(right, func(c uint8) string { return digits(as.Decode(c)) })
+			t.Got = digits(h.as.Decode(there))
+			t.Want = distinct(h.right, func(c uint8) string { return digits(h.as.Decode(c)) })
 		}
 	}
-	e.Drift, e.Nearness = draws.deviations()
+	e.Drift, e.Nearness = h.draws.deviations()
 	e.Parts = append(e.Parts, t.part())
 }
+
+// holder holds elements to all ways, one after the other.
+type holder struct {
+	*Spec
+	as    Element
+	ways  []Way[quotientOf]
+	right []uint8 // by each way, and if that is another one, with the zero point added before rounding, which turns ties
+	added bool
+	draws draws
+}
+
+// holder returns one, with the names of all ways.
+func (s *Spec) holder() (h *holder, names []string) {
+	h = &holder{Spec: s, as: s.written(), ways: s.QuotientWays(), added: s.Element.Whole && s.Rounding == NearestEven}
+	for _, w := range h.ways {
+		names = append(names, w.Name)
+	}
+	if h.added {
+		for _, w := range h.ways {
+			names = append(names, w.Name+", the zero point added before rounding")
+		}
+	}
+	h.right = make([]uint8, len(names))
+	if s.approximate(false) {
+		names = append(names, Approximate)
+	}
+	return h, names
+}
+
+// mask has a bit for each way that gives what is there.
+func (h *holder) mask(v, scale, global float64, zero int, of stats, there uint8) (mask uint64) {
+	last := math.NaN()
+	for k, w := range h.ways {
+		q := w.of(v, scale, global, of)
+		if q == last {
+			mask |= h.again(mask, k)
+			continue
+		}
+		last = q
+		mask |= h.held(k, q, zero, there)
+	}
+	if h.approximate(false) && (mask != 0 || h.nearElement(v, scale, global, zero, there)) {
+		mask |= 1 << len(h.right)
+	}
+	return mask
+}
+
+// held is the bit of one way, whose quotient is q.
+func (h *holder) held(k int, q float64, zero int, there uint8) (mask uint64) {
+	if h.Rounding == Stochastic {
+		return h.drawn(k, q, zero, there)
+	}
+	if h.right[k] = h.element(q, zero); h.equal(h.right[k], there) {
+		mask = 1 << k
+	}
+	if n := k + len(h.ways); h.added {
+		if h.right[n] = h.as.Encode(f32(q+float64(h.shift(zero))), NearestEven, h.Overflow); h.right[n] == there {
+			mask |= 1 << n
+		}
+	}
+	return mask
+}
+
+// again is the bit of a way that has the quotient of the way before.
+func (h *holder) again(mask uint64, k int) (same uint64) {
+	for n := k; n < len(h.right); n += len(h.ways) {
+		h.right[n] = h.right[n-1]
+		same |= mask >> (n - 1) & 1 << n
+	}
+	return same
+}
+
+// drawn is the bit of a way of stochastic rounding: either neighbour is right. The first way's draws are counted.
+func (h *holder) drawn(k int, q float64, zero int, there uint8) uint64 {
+	toward, away, part := h.as.around(q + float64(zero))
+	up := h.equal(there, away)
+	if k == 0 && toward != away {
+		h.draws.add(part, up)
+	}
+	if h.right[k] = toward; up {
+		h.right[k] = away
+	}
+	if up || h.equal(there, toward) {
+		return 1 << k
+	}
+	return 0
+}
+
+// equal compares the numbers of codes.
+func (h *holder) equal(a, b uint8) bool { return same(h.as.Decode(a), h.as.Decode(b)) }
 
 // written is what elements are written as.
 func (s *Spec) written() Element {
