@@ -208,8 +208,9 @@ func onward(each []Each) (from int, least farthest) {
 			continue
 		}
 		of += f.of
-		l.slack, l.alike, l.devices = one.slack, max(l.alike, one.alike), one.devices
-		l.expected, l.variance, l.all = l.expected+one.expected, l.variance+one.variance, l.all+one.all
+		l.slack, l.alike, l.devices = one.slack, 1, one.devices
+		l.expected, l.all = l.expected+one.expected, l.all+one.all
+		l.variance += float64(one.variance * one.alike)
 		l.flips += one.flips - 1
 		if c := l.tail(of); least.law == nil || c < least.chance {
 			from, least = i, farthest{law: l, of: of, at: everywhere, chance: c}
@@ -416,18 +417,31 @@ func sumUp(sum []float64, x []float32, at []int32) {
 	}
 }
 
-// excess is how far the worst of all regions is above its limit, and where. No law is narrower than that of any one
-// evaluation: a rare error that is right in it is right in the sum.
+// excess is how far the worst of all regions is above its limit, and where. The sum varies at least as the evaluations do
+// together: a rare error that is right in one is right in the sum.
 func (all totals) excess(each []Each) (excess float64, at string) {
 	joint := ways{}
 	for _, x := range all {
 		w := x.by.farthest(x.mine, sumsLaw(x.slack, x.right, x.expected, x.variance, x.flips))
-		for _, e := range each {
-			if f, is := e.ways[x.by.way]; is && w.law != nil {
-				w = w.under(w.wider(f.law))
-			}
+		if l, is := w.law.(squaresLaw); is {
+			l.alike = max(l.alike, alikeOf(each, x.by.way))
+			w = w.under(l)
 		}
 		joint.add(ways{x.by.way: w})
 	}
 	return joint.excess()
+}
+
+// alikeOf is how many times their variance the sums of evaluations vary, together: they are independent of each other.
+func alikeOf(each []Each, way string) float64 {
+	varies, variance := 0.0, 0.0
+	for _, e := range each {
+		if l, is := e.ways[way].law.(squaresLaw); is {
+			varies, variance = varies+float64(l.variance*l.alike), variance+l.variance
+		}
+	}
+	if variance == 0 {
+		return 1
+	}
+	return varies / variance
 }
