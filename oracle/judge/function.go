@@ -73,7 +73,7 @@ func swishOff(x, y float64) float64 {
 // accuracy: not for fast math.
 var kernels = map[string]limits{
 	"floor": {}, "ceil": {}, "round": {}, "trunc": {}, "hardshrink": {}, // which never fall: their ends say it
-	"isnan": {}, "isinf": {}, "logical_not": {},
+	"isnan": {}, "isinf": {}, "logical_not": {}, "hard_sigmoid": {}, // whose parameters say more: see limitsOf
 	"abs": {steep: 1}, "neg": {}, "relu": {}, "clip": {}, "hardtanh": {}, "relu6": {}, "sign": {}, "none": {},
 	"square":      {steep: -1, off: relative(1)},
 	"exp":         {off: func(x, y float64) float64 { return exponential(x) * y }},
@@ -147,10 +147,22 @@ func nameOf(op graph.Op) string {
 	return op.Name()
 }
 
+// limitsOf returns what is known of a function with its parameters.
+func limitsOf(op graph.Op) (limits, bool) {
+	k, ok := kernels[nameOf(op)]
+	if f, is := op.(graph.Unary); is && f.Name() == "hard_sigmoid" {
+		p := f.Params()
+		alpha, beta := math.Abs(p["alpha"]), math.Abs(p["beta"])
+		// the product's rounding and the sum's, or those of hardsigmoid's x + beta/alpha and its product
+		k.off = func(x, y float64) float64 { return within(y, 2*u*(float64(alpha*math.Abs(x))+beta)) }
+	}
+	return k, ok
+}
+
 // function bounds a function of one number.
 func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 	name := nameOf(op)
-	k, ok := kernels[name]
+	k, ok := limitsOf(op)
 	if !ok {
 		if in.r == nil && v.Format == fp16.Int64 {
 			return []ball{{v: v, exact: true}}, nil
