@@ -110,6 +110,28 @@ class Gradient(unittest.TestCase):
         r = refrun.check_kernel(step, state, [p, state[2]])  # which forgets to write m
         self.assertEqual([o["verdict"] for o in r.outputs], ["PASS", "FAIL"])
 
+    def test_gradients_inside(self):
+        """Functions that take gradients themselves, by torch.func or torch.autograd, are what these consist of."""
+        def vjp(x, w, d):
+            return torch.func.vjp(lambda x, w: F.layer_norm(x, [48], w), x, w)[1](d)
+
+        def autograd(x, d):
+            x = x.detach().requires_grad_(True)
+            return torch.autograd.grad(F.gelu(x), x, d)[0]
+
+        for f, inputs in ((vjp, [self.x, self.w, self.d]), (autograd, [self.x, self.d]), (torch.func.grad(lambda x: torch.tanh(x).square().sum()), [self.x])):
+            out = f(*inputs)
+            out = list(out) if isinstance(out, tuple) else out
+            refrun.assert_kernel(f, inputs, out)
+            wrong = [out[0] * 2, *out[1:]] if isinstance(out, list) else out * 2
+            self.assertEqual(refrun.check_kernel(f, inputs, wrong).verdict, "FAIL")
+
+    def test_computed_elsewhere(self):
+        """What a function computes where no trace sees it is refused, and not taken for a constant."""
+        for f in (lambda x: torch.from_numpy(x.numpy() * 2), lambda x: x * float(x[0, 0])):
+            with self.assertRaises(refrun.UnsupportedLayer):
+                refrun.check_kernel(f, [self.x], f(self.x))
+
     def test_refused(self):
         x, d = self.x, self.d
         for words, args in (

@@ -293,6 +293,16 @@ over("var", "var.correction", "var.default", "var.dim")
 over("std", "std.correction", "std.default", "std.dim")
 
 
+@rule("var_mean.correction")
+def var_mean(c: Any, a: Dict[str, Any]) -> Any:
+    along = {"keepdim": True} if a.get("keepdim") else {}
+    along.update({"dim": a["dim"]} if a.get("dim") else {})
+    correction = a.get("correction")
+    of = [([int(n) for n in v.shape], v.dtype) for v in c.result()]
+    mean = c.emit("mean", [a["self"]], along, part="mean", types=of[1:])
+    return c.emit("var", [a["self"]], {**along, "correction": 1 if correction is None else int(correction)}, types=of[:1]), mean
+
+
 @rule("max.dim", "min.dim")
 def extreme(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("max" if ".max." in c.target else "min", [a["self"]], {"dim": a["dim"], "keepdim": a["keepdim"]}, outputs=2)

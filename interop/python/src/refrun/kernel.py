@@ -88,8 +88,30 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     if isinstance(inputs, Mapping):
         raise CaseError("inputs: a dict: want them in their order, as the function takes them")
     given = [_torch(v) for v in inputs]
-    net = describe(module, tuple(given))
+    try:
+        net = describe(module, tuple(given))
+    except CaseError as e:
+        if "torch.export cannot follow" not in str(e) or isinstance(op, torch.nn.Module):
+            raise
+        net = describe(_unfolded(op, given, e), tuple(given))
     return net, net.feed(given)
+
+
+def _unfolded(op: Any, given: Sequence[Any], refused: CaseError) -> Any:
+    """A function that takes gradients, by torch.func or torch.autograd, as the operations that these consist of."""
+    import torch
+    from torch._decomp import core_aten_decompositions, get_decompositions
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    aten = torch.ops.aten
+    table = {**core_aten_decompositions(), **get_decompositions([aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm])}
+    try:
+        unfolded = make_fx(op, decomposition_table=table)(*given)
+        if any(n.op == "get_attr" for n in unfolded.graph.nodes):  # numbers that it computed elsewhere, and nobody would judge
+            raise refused
+        return unfolded
+    except (RuntimeError, AssertionError, TypeError, ValueError, IndexError, NotImplementedError):  # its own among them
+        raise refused from None
 
 
 def _outputs(output: Any) -> Mapping[str, Raw]:
