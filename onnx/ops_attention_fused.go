@@ -7,7 +7,9 @@ import (
 
 // attentions are ONNX Runtime's. Each is its projections, if it has them, and one attention.
 func attentions() map[string]mapping {
-	return map[string]mapping{"MultiHeadAttention": opMultiHead, "Attention": opFusedAttention, "QAttention": opQAttention, "GroupQueryAttention": opGroupQuery}
+	return map[string]mapping{
+		"MultiHeadAttention": opMultiHead, "GroupQueryAttention": opGroupQuery, "Attention": opFusedAttention, "QAttention": opQAttention,
+	}
 }
 
 // attend begins an attention of heads, with keys and values of the past before those given, if there are any.
@@ -208,7 +210,8 @@ func (c *call) projected(v int, s []int, mask, past, bias int) []int {
 		c.fail("qkv_hidden_sizes: %d numbers: want 3", len(sizes))
 		return nil
 	}
-	parts := c.addAll(graph.Split{Sizes: graph.Ints(sizes), Axis: 2}, 3, c.reshape(v, []int{s[0], s[1], c.shape(v)[1]}, true))
+	all := c.reshape(v, []int{s[0], s[1], c.shape(v)[1]}, true)
+	parts := c.addAll(graph.Split{Sizes: graph.Ints(sizes), Axis: 2}, 3, all)
 	if parts == nil {
 		return nil
 	}
@@ -285,7 +288,7 @@ func opGroupQuery(c *call) []int {
 			r.size = 2 * c.shape(cos)[1]
 		}
 		from := c.wholes(nil, before)
-		cos, sin := c.places2(c.arg(7), from, c.shape(q)), c.places2(c.arg(8), from, c.shape(q))
+		cos, sin := c.anglesAt(c.arg(7), from, c.shape(q)), c.anglesAt(c.arg(8), from, c.shape(q))
 		q, k = r.turn(q, cos, sin), r.turn(k, cos, sin)
 	}
 	pastKey, pastValue := absent, absent

@@ -18,7 +18,8 @@ func fusedOperations() map[string]mapping {
 	return map[string]mapping{
 		"FusedMatMul": opFusedMatMul, "FusedConv": opFusedConv, "FusedGemm": opFusedGemm, "MatMulNBits": opMatMulNBits,
 		"SkipLayerNormalization": skipNorm(opLayerNormOf), "SkipSimplifiedLayerNormalization": skipNorm(opRMSNormOf),
-		"EmbedLayerNormalization": opEmbedLayerNorm, "BiasGelu": biased(act.GELU), "FastGelu": biased(act.GELUTanh), "Gelu": activation(act.GELU),
+		"EmbedLayerNormalization": opEmbedLayerNorm,
+		"BiasGelu":                biased(act.GELU), "FastGelu": biased(act.GELUTanh), "Gelu": activation(act.GELU),
 		"QuickGelu": unary("swish", "alpha", "alpha", float32Number(1.702)), "RotaryEmbedding": opRotaryMicrosoft,
 	}
 }
@@ -162,7 +163,8 @@ func skipNorm(norm normOf) mapping {
 			sum = c.plus(sum, bias)
 		}
 		if c.err == nil && !equal(c.shape(sum), c.shape(c.in[0])) {
-			c.fail("input and skip of shapes %v and %v: want the skip to be spread to the input", c.shape(c.in[0]), c.shape(c.in[1]))
+			x, skip := c.shape(c.in[0]), c.shape(c.in[1])
+			c.fail("input and skip of shapes %v and %v: want the skip to be spread to the input", x, skip)
 		}
 		return []int{norm(c, sum, c.arg(2), beta, eps), absent, absent, sum}
 	}
@@ -214,8 +216,10 @@ func opMatMulNBits(c *call) []int {
 	if c.has(4) {
 		c.fail("input 4, g_idx: not supported")
 	}
-	if c.err == nil && (bits != 2 && bits != 4 && bits != 8 || n < 1 || k < 1 || block < 16 || block&(block-1) != 0 || n > 1<<30 || k > 1<<30 || block > 1<<20) {
-		c.fail("bits %d, N %d, K %d, block_size %d: want 2, 4 or 8 bits, and blocks of a power of 2 from 16 on", bits, n, k, block)
+	fits := n > 0 && n <= 1<<30 && k > 0 && k <= 1<<30 && block >= 16 && block <= 1<<20 && block&(block-1) == 0
+	if c.err == nil && (bits != 2 && bits != 4 && bits != 8 || !fits) {
+		c.fail("bits %d, N %d, K %d, block_size %d: want 2, 4 or 8 bits, and blocks of a power of 2 from 16 on",
+			bits, n, k, block)
 	}
 	if c.err != nil {
 		return nil
@@ -244,7 +248,8 @@ func opMatMulNBits(c *call) []int {
 	}
 	w := c.cast(c.as(c.add(graph.Binary{Of: pointwise.Sub}, weight, zeros), Int64), c.dtype(scale))
 	w = c.times(w, c.reshape(scale, []int{n * blocks, 1}, true))
-	w = c.add(graph.Slice{Axes: graph.Ints{1}, Start: graph.Ints{0}, End: graph.Ints{k}}, c.reshape(w, []int{n, blocks * block}, true))
+	w = c.reshape(w, []int{n, blocks * block}, true)
+	w = c.add(graph.Slice{Axes: graph.Ints{1}, Start: graph.Ints{0}, End: graph.Ints{k}}, w)
 	in := []int{c.arg(0), w}
 	if c.has(5) {
 		in = append(in, c.in[5])

@@ -84,7 +84,9 @@ func (c *call) wholeConv(x, zeroX, w, zeroW, bias int) int {
 		return poison
 	}
 	g := c.windows(x, k)
-	attributes := map[string]any{"stride": g.strides, "padding": g.pads, "dilation": g.dilations, "groups": c.int("group", 1)}
+	attributes := map[string]any{
+		"stride": g.strides, "padding": g.pads, "dilation": g.dilations, "groups": c.int("group", 1),
+	}
 	in := []int{c.centered(x, zeroX), c.centered(w, c.lengthwise(zeroW, len(k)+1))}
 	if bias >= 0 {
 		in = append(in, c.centered(bias, absent))

@@ -14,14 +14,15 @@ func opDynamicQuantizeLSTM(c *call) []int {
 	}
 	for i, name := range []string{"W_scale", "W_zero_point", "R_scale", "R_zero_point"} {
 		if v := c.arg(8 + i); c.err == nil && (c.rank(v) < 1 || c.rank(v) > 2 || c.shape(v)[0] != c.shape(w)[0]) {
-			c.fail("%s of shape %v: want a number, or one for each row, of each of %d directions", name, c.shape(v), c.shape(w)[0])
+			c.fail("%s of shape %v: want a number, or one for each row, of %d directions", name, c.shape(v), c.shape(w)[0])
 		}
 	}
 	if c.err != nil {
 		return nil
 	}
 	given := c.in
-	c.in = append([]int{given[0], c.add(graph.Transpose{A: 1, B: 2}, w), c.add(graph.Transpose{A: 1, B: 2}, r)}, given[3:]...)
+	turned := func(v int) int { return c.add(graph.Transpose{A: 1, B: 2}, v) }
+	c.in = append([]int{given[0], turned(w), turned(r)}, given[3:]...)
 	l := c.recurrent(4, 2, "Sigmoid", "Tanh", "Tanh")
 	if c.err != nil {
 		return nil
@@ -39,7 +40,8 @@ func opDynamicQuantizeLSTM(c *call) []int {
 		steps := c.addAll(graph.Unbind{}, l.steps, c.as(x, Uint8))
 		return func(t, h int) int {
 			hidden, scaleH, zeroH := c.dynamic(h)
-			v := c.plus(of.term(c.as(steps[t], Uint8), zero, of.w, scale, of.scaleW), of.term(hidden, zeroH, of.r, scaleH, of.scaleR))
+			v := of.term(c.as(steps[t], Uint8), zero, of.w, scale, of.scaleW)
+			v = c.plus(v, of.term(hidden, zeroH, of.r, scaleH, of.scaleR))
 			if of.bias >= 0 {
 				v = c.plus(v, of.bias)
 			}

@@ -84,7 +84,7 @@ func (c *call) rotated(x, cos, sin, position, heads, size int) []int {
 		return nil
 	}
 	if position >= 0 {
-		cos, sin = c.places2(cos, position, c.shape(v)), c.places2(sin, position, c.shape(v))
+		cos, sin = c.anglesAt(cos, position, c.shape(v)), c.anglesAt(sin, position, c.shape(v))
 	}
 	y := rotary{c, c.flag("interleaved"), size}.turn(v, cos, sin)
 	if flat {
@@ -93,8 +93,8 @@ func (c *call) rotated(x, cos, sin, position, heads, size int) []int {
 	return one(y)
 }
 
-// places2 returns the rows of a table that positions name: one for each place, or the first of all.
-func (c *call) places2(table, position int, s []int) int {
+// anglesAt returns the rows of a table that positions name: one for each place, or the first of all.
+func (c *call) anglesAt(table, position int, s []int) int {
 	if c.err == nil && (c.rank(table) != 2 || len(s) != 4) {
 		c.fail("cos and sin of shape %v: want two axes", c.shape(table))
 	}
