@@ -13,18 +13,23 @@ import (
 // backward is one of ATen's backward operations: the forward's, and what its tensors are there.
 type backward struct {
 	op      string
-	given   string            // the name of the gradient by the output
-	tensors map[string]string // ATen's names of others: an input of the forward, saved.NAME, or "" for what nothing reads
-	grads   []string          // the inputs whose gradients are returned, in order
-	passed  []string          // attributes of the forward
-	ignored []string          // attributes that change nothing
+	given   string   // the name of the gradient by the output
+	tensors names    // ATen's names of others: an input of the forward, saved.NAME, or "" for what nothing reads
+	grads   []string // the inputs whose gradients are returned, in order
+	passed  []string // attributes of the forward
+	ignored []string // attributes that change nothing
 	// like are inputs of the forward that the backward is not given, since no gradient reads their numbers.
-	like map[string]func(t map[string]*tensor.Tensor, a attributes) []int
+	like likes
 	// set changes attributes, and refuses those of which it is not known what they do.
 	set func(a attributes) error
 }
 
 type attributes map[string]json.RawMessage
+
+// likes are shapes of inputs, by name.
+type likes map[string]func(t map[string]*tensor.Tensor, a attributes) []int
+
+type names = map[string]string
 
 // number is a whole number among attributes.
 func (a attributes) number(name string) (n int) {
@@ -54,17 +59,21 @@ func channelsOf(name string, axis int) func(t map[string]*tensor.Tensor, a attri
 }
 
 func ofSelf(op string, passed ...string) backward {
-	return backward{op: op, given: "grad_output", tensors: map[string]string{"self": "input"}, grads: []string{"input"}, passed: passed}
+	return backward{op: op, given: "grad_output", tensors: names{"self": "input"}, grads: []string{"input"},
+		passed: passed}
 }
 
 func ofOutput(op string, passed ...string) backward {
-	return backward{op: op, given: "grad_output", tensors: map[string]string{"output": "saved.output"}, grads: []string{"input"}, passed: passed, ignored: []string{"input_dtype"},
-		like: map[string]func(map[string]*tensor.Tensor, attributes) []int{"input": shapeOf("output")}}
+	return backward{op: op, given: "grad_output", tensors: names{"output": "saved.output"}, grads: []string{"input"},
+		passed: passed, ignored: []string{"input_dtype"},
+		like: likes{"input": shapeOf("output")}}
 }
 
 func ofAttention(out, lse string) backward {
-	return backward{op: "scaled_dot_product_attention", given: out, tensors: map[string]string{"query": "query", "key": "key", "value": "value", "out": "saved.output", lse: "saved.lse"},
-		grads: []string{"query", "key", "value"}, passed: []string{"is_causal", "scale"}, ignored: []string{"dropout_p"}, set: func(a attributes) error {
+	return backward{op: "scaled_dot_product_attention", given: out,
+		tensors: names{"query": "query", "key": "key", "value": "value", "out": "saved.output", lse: "saved.lse"},
+		grads:   []string{"query", "key", "value"}, passed: []string{"is_causal", "scale"},
+		ignored: []string{"dropout_p"}, set: func(a attributes) error {
 			var p float64
 			if json.Unmarshal(a["dropout_p"], &p) == nil && p != 0 {
 				return fmt.Errorf("dropout_p: %v: want 0", p)
@@ -75,22 +84,29 @@ func ofAttention(out, lse string) backward {
 
 // backwards are those that are known, by ATen's names.
 var backwards = map[string]backward{
-	"native_layer_norm_backward": {op: "layer_norm", given: "grad_out", tensors: map[string]string{"input": "input", "mean": "saved.mean", "rstd": "saved.rstd", "weight": "weight", "bias": "bias"},
-		grads: []string{"input", "weight", "bias"}, passed: []string{"normalized_shape"}, ignored: []string{"output_mask"}},
-	"_fused_rms_norm_backward": {op: "rms_norm", given: "grad_out", tensors: map[string]string{"input": "input", "rstd": "saved.rstd", "weight": "weight"},
-		grads: []string{"input", "weight"}, passed: []string{"normalized_shape"}, ignored: []string{"output_mask"}},
-	"native_group_norm_backward": {op: "group_norm", given: "grad_out", tensors: map[string]string{"input": "input", "mean": "saved.mean", "rstd": "saved.rstd", "weight": "weight"},
-		grads: []string{"input", "weight", "bias"}, passed: []string{"num_groups"}, ignored: []string{"N", "C", "HxW", "output_mask"},
-		like: map[string]func(map[string]*tensor.Tensor, attributes) []int{"bias": shapeOf("weight")}, set: func(a attributes) error {
+	"native_layer_norm_backward": {op: "layer_norm", given: "grad_out",
+		tensors: names{"input": "input", "mean": "saved.mean", "rstd": "saved.rstd", "weight": "weight", "bias": "bias"},
+		grads:   []string{"input", "weight", "bias"}, passed: []string{"normalized_shape"},
+		ignored: []string{"output_mask"}},
+	"_fused_rms_norm_backward": {op: "rms_norm", given: "grad_out",
+		tensors: names{"input": "input", "rstd": "saved.rstd", "weight": "weight"},
+		grads:   []string{"input", "weight"}, passed: []string{"normalized_shape"}, ignored: []string{"output_mask"}},
+	"native_group_norm_backward": {op: "group_norm", given: "grad_out",
+		tensors: names{"input": "input", "mean": "saved.mean", "rstd": "saved.rstd", "weight": "weight"},
+		grads:   []string{"input", "weight", "bias"}, passed: []string{"num_groups"},
+		ignored: []string{"N", "C", "HxW", "output_mask"},
+		like:    likes{"bias": shapeOf("weight")}, set: func(a attributes) error {
 			if g := a["group"]; g != nil {
 				a["num_groups"] = g
 				delete(a, "group")
 			}
 			return nil
 		}},
-	"native_batch_norm_backward": {op: "batch_norm", given: "grad_out", tensors: map[string]string{"input": "input", "weight": "weight", "save_mean": "saved.mean", "save_invstd": "saved.rstd", "running_mean": "", "running_var": ""},
-		grads: []string{"input", "weight", "bias"}, passed: []string{"training"}, ignored: []string{"eps", "output_mask"},
-		like: map[string]func(map[string]*tensor.Tensor, attributes) []int{"bias": shapeOf("weight")}, set: func(a attributes) error {
+	"native_batch_norm_backward": {op: "batch_norm", given: "grad_out",
+		tensors: names{"input": "input", "weight": "weight", "save_mean": "saved.mean", "save_invstd": "saved.rstd", "running_mean": "", "running_var": ""},
+		grads:   []string{"input", "weight", "bias"}, passed: []string{"training"},
+		ignored: []string{"eps", "output_mask"},
+		like:    likes{"bias": shapeOf("weight")}, set: func(a attributes) error {
 			train := a["train"]
 			delete(a, "train")
 			if a["training"] = json.RawMessage("true"); string(train) != "true" {
@@ -106,20 +122,24 @@ var backwards = map[string]backward{
 	"silu_backward":              ofSelf("silu"),
 	"mish_backward":              ofSelf("mish"),
 	"hardswish_backward":         ofSelf("hardswish"),
-	"leaky_relu_backward": {op: "leaky_relu", given: "grad_output", tensors: map[string]string{"self": "input"}, grads: []string{"input"}, passed: []string{"negative_slope"},
+	"leaky_relu_backward": {op: "leaky_relu", given: "grad_output", tensors: names{"self": "input"},
+		grads: []string{"input"}, passed: []string{"negative_slope"},
 		ignored: []string{"self_is_result"}},
 	"hardtanh_backward": ofSelf("hardtanh", "min_val", "max_val"),
 	"softplus_backward": ofSelf("softplus", "beta", "threshold"),
-	"threshold_backward": {op: "relu", given: "grad_output", tensors: map[string]string{"self": "input"}, grads: []string{"input"}, set: func(a attributes) error {
-		var at float64
-		if t := a["threshold"]; t != nil && (json.Unmarshal(t, &at) != nil || at != 0) {
-			return fmt.Errorf("threshold: %.20s: want 0", t)
-		}
-		delete(a, "threshold")
-		return nil
-	}},
-	"embedding_dense_backward": {op: "embedding", given: "grad_output", tensors: map[string]string{"indices": "input"}, grads: []string{"weight"}, passed: []string{"padding_idx"}, ignored: []string{"num_weights", "scale_grad_by_freq"},
-		like: map[string]func(map[string]*tensor.Tensor, attributes) []int{"weight": func(t map[string]*tensor.Tensor, a attributes) []int {
+	"threshold_backward": {op: "relu", given: "grad_output", tensors: names{"self": "input"}, grads: []string{"input"},
+		set: func(a attributes) error {
+			var at float64
+			if t := a["threshold"]; t != nil && (json.Unmarshal(t, &at) != nil || at != 0) {
+				return fmt.Errorf("threshold: %.20s: want 0", t)
+			}
+			delete(a, "threshold")
+			return nil
+		}},
+	"embedding_dense_backward": {op: "embedding", given: "grad_output", tensors: names{"indices": "input"},
+		grads: []string{"weight"}, passed: []string{"padding_idx"},
+		ignored: []string{"num_weights", "scale_grad_by_freq"},
+		like: likes{"weight": func(t map[string]*tensor.Tensor, a attributes) []int {
 			d := t["grad_output"]
 			if d == nil || len(d.Shape) == 0 {
 				return nil
@@ -131,15 +151,18 @@ var backwards = map[string]backward{
 			}
 			return nil
 		}},
-	"convolution_backward": {op: "conv2d", given: "grad_output", tensors: map[string]string{"input": "input", "weight": "weight"}, grads: []string{"input", "weight", "bias"},
-		passed: []string{"stride", "padding", "dilation", "groups"}, ignored: []string{"bias_sizes", "output_padding", "transposed", "output_mask"},
-		like: map[string]func(map[string]*tensor.Tensor, attributes) []int{"bias": channelsOf("weight", 0)}, set: func(a attributes) error {
+	"convolution_backward": {op: "conv2d", given: "grad_output", tensors: names{"input": "input", "weight": "weight"},
+		grads:   []string{"input", "weight", "bias"},
+		passed:  []string{"stride", "padding", "dilation", "groups"},
+		ignored: []string{"bias_sizes", "output_padding", "transposed", "output_mask"},
+		like:    likes{"bias": channelsOf("weight", 0)}, set: func(a attributes) error {
 			if string(a["transposed"]) == "true" {
 				return fmt.Errorf("transposed: true: want false")
 			}
 			return nil
 		}},
-	"max_pool2d_with_indices_backward": {op: "max_pool2d", given: "grad_output", tensors: map[string]string{"self": "input", "indices": ""}, grads: []string{"input"},
+	"max_pool2d_with_indices_backward": {op: "max_pool2d", given: "grad_output",
+		tensors: names{"self": "input", "indices": ""}, grads: []string{"input"},
 		passed: []string{"kernel_size", "stride", "padding", "dilation", "ceil_mode"}},
 	"_scaled_dot_product_flash_attention_for_cpu_backward": ofAttention("grad_out", "logsumexp"),
 	"_scaled_dot_product_flash_attention_backward":         ofAttention("grad_out", "logsumexp"),
