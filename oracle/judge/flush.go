@@ -148,6 +148,13 @@ func (q *Question) flushes(t *trial) (n [2]flushes) {
 	return n
 }
 
+// keeps reports whether an output has subnormal results, and none that is flushed. Of others it is not known what was
+// flushed on the way.
+func (q *Question) keeps(t *trial) bool {
+	n := q.flushes(t)[0]
+	return n.kept > 0 && n.gone == 0
+}
+
 // mixed reports whether some results are flushed, and others of the same kind are kept.
 func (t *tally) mixed() bool {
 	return slices.ContainsFunc(t.units[:], func(n flushes) bool { return n.gone > 0 && n.kept > 0 })

@@ -144,6 +144,46 @@ func attendRow(q, k, v, y []float64, scale float64, flushes bool) {
 	}
 }
 
+// TestKeptNumbers: an output whose subnormal results are there shows that its units flush none, and a row of the other
+// sign is then no flush.
+func TestKeptNumbers(t *testing.T) {
+	g, _, err := Kernel("mul", nil, []string{"input", "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
+		for _, scale := range []float64{0x1p-130, 0x1p-128} {
+			r := rand.New(rand.NewPCG(9, uint64(f)))
+			x := drawn(r, f, 22, 43)
+			for i := range x.Data[:21*43] { // that of the last row shows something
+				x.Data[i] = f.Round(x.Data[i] * scale)
+			}
+			for _, of := range []struct {
+				row    float64 // what one row is times
+				rest   float64 // and the rest
+				passes bool
+			}{{2, 2, true}, {-2, 2, false}, {0, 0, true}} {
+				out := tensor.New(f, x.Shape...)
+				for i, v := range x.Data {
+					switch y := 2 * v; {
+					case i/43 == 1:
+						out.Data[i] = f.Round(of.row * v)
+					case subnormal(v), subnormal(y):
+						out.Data[i] = f.Round(of.rest * v)
+					default:
+						out.Data[i] = y
+					}
+				}
+				two := tensor.Of(f, []float64{2}, 1)
+				a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, two}, Output: out})
+				if err != nil || (a.Verdict == Pass) != of.passes {
+					t.Errorf("%v, %v: times %v and %v: %+v, %v", f, scale, of.row, of.rest, a, err)
+				}
+			}
+		}
+	}
+}
+
 // TestPartlyFlushed: a row of zeros among numbers that are subnormal, or not much larger, does not pass as flushed where
 // other rows are not. (A tanh by exp is 0 there.)
 func TestPartlyFlushed(t *testing.T) {

@@ -251,6 +251,7 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernel
 	t.stored = make([]float64, len(t.y))
 	t.store(f, t.stored, t.y)
 	t.level, t.grain = q.level(), t.largestFlip(f)
+	t.keeps = q.keeps(t)
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)

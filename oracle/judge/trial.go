@@ -20,6 +20,7 @@ type trial struct {
 	right  [][]float64 // outputs of simulated right kernels
 	// flushed is the output of a kernel that flushes subnormal numbers, nil if there are none
 	flushed []float64
+	keeps   bool      // whether it flushes no subnormal results
 	e       []float64 // expected squares of errors
 	// edges are squares of the errors of a kernel whose roundings go to the other side wherever they may; nil if none may.
 	edges []float64
@@ -96,6 +97,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 		}
 	}
 	t.grain = t.usualFlip(f)
+	t.keeps = q.keeps(t)
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)
@@ -170,7 +172,7 @@ func (t *trial) admits(f fp16.Format, i int, got float64) admitted {
 
 // expect sets the expected squares of errors: half from the simulations, element by element, those of the
 // kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
-// are no less than those of a kernel that flushes, if there is one.
+// are no less than those of a kernel that flushes, if there is one and the output does not show that it keeps them.
 func (t *trial) expect(f fp16.Format) {
 	e, kinds := make([]float64, len(t.y)), t.kinds()
 	var all, most float64
@@ -193,7 +195,7 @@ func (t *trial) expect(f fp16.Format) {
 		if s := t.model(f, i); s-s == 0 && most > 0 {
 			e[i] = e[i]/2 + s*all/most/2
 		}
-		if t.flushed != nil {
+		if t.flushed != nil && !(t.keeps && subnormal(t.stored[i])) {
 			if d := t.flushed[i] - t.stored[i]; d-d == 0 {
 				e[i] = max(e[i], d*d)
 			}
