@@ -42,6 +42,9 @@ func (c Contract) String() string {
 	if c.Scalars != "" {
 		s += "; scalars in " + c.Scalars
 	}
+	if c.Reciprocal {
+		s += ", whose reciprocal is multiplied by"
+	}
 	if c.Weights != "" {
 		s += "; weights in " + c.Weights
 	}

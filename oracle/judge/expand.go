@@ -56,6 +56,9 @@ type Form struct {
 	// products" leave those of mul and div in float32, as PyTorch does on a CPU, and "but of products, leaky_relu" those
 	// of an activation too.
 	Scalars string `json:"scalars,omitempty"`
+	// Reciprocal is set if a number is multiplied by the reciprocal of such a scalar, rounded once more, and not divided
+	// by it, as XLA makes it.
+	Reciprocal bool `json:"reciprocal,omitempty"`
 	// Weights is the format to which the weights of a resize along each axis are rounded, as PyTorch's are on a CPU.
 	Weights string `json:"weights,omitempty"`
 	// Positions is how a resize finds the nearest number in float32: "float32 ratio" by i times the ratio of sizes,
@@ -80,6 +83,7 @@ func (f Form) with(g Form) Form {
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes
 	}
+	f.Reciprocal = f.Reciprocal || g.Reciprocal
 	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
 	return f
 }
@@ -163,7 +167,9 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 		}
 		rounded := *n
 		if f, is := form.narrow(n.Op); is {
-			rounded.Op = withScalars(n.Op, f)
+			if rounded.Op = withScalars(n.Op, f); form.Reciprocal {
+				rounded.Op = byReciprocal(rounded.Op, f)
+			}
 			for k, v := range n.In {
 				if given := g.Values[v].Const != nil || slices.Contains(g.Inputs, v); given && len(types[v].Shape) == 0 && types[v].Format != fp16.Int64 {
 					in[k] = b.step("scalar", same, in[k])

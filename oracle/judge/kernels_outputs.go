@@ -71,7 +71,7 @@ func (e *extras) add(name string) int {
 	case graph.LayerNorm:
 		return e.statistic(name, e.n.In[0], lastAxes(e.shape, max(len(op.Shape), 1)), op.Eps)
 	case graph.RMSNorm:
-		eps := 0x1p-23
+		eps := defaultEps
 		if op.Eps != nil {
 			eps = *op.Eps
 		}

@@ -137,6 +137,9 @@ var closeness = map[fp16.Format][2]float64{
 	fp16.Float16: {1e-3, 1e-5}, fp16.BFloat16: {1.6e-2, 1e-5}, fp16.Float32: {1.3e-6, 1e-5}, fp16.Float64: {1e-7, 1e-7},
 }
 
+// derived: the eps of ATen's rms_norm where none is given, the distance of float32 numbers from 1 on.
+const defaultEps = 0x1p-23
+
 // How contracts are compared.
 const (
 	// set: how much nearer a contract must be to be another one than by chance.

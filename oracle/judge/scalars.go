@@ -22,6 +22,17 @@ func withScalars(op graph.Op, f fp16.Format) graph.Op {
 	return rounded
 }
 
+// byReciprocal is a quotient by a scalar as a product with its reciprocal in a format; another operation is itself.
+func byReciprocal(op graph.Op, f fp16.Format) graph.Op {
+	o, is := op.(graph.Binary)
+	if !is || o.Of != pointwise.Div || o.Other == nil {
+		return op
+	}
+	by := f.Round(1 / *o.Other)
+	o.Of, o.Other = pointwise.Mul, &by
+	return o
+}
+
 // sameScalars reports whether a format has all scalars of an operation.
 func sameScalars(op graph.Op, f fp16.Format) bool {
 	_, changed := scalarsIn(op, f)

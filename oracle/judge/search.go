@@ -188,6 +188,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if forms = append(forms, Form{Scalars: q.Narrow.String()}); n.Op.Name() != "mul" && n.Op.Name() != "div" {
 				forms = append(forms, Form{Scalars: q.Narrow.String() + butOf + "products"})
 			}
+			if b, is := n.Op.(graph.Binary); is && b.Of == pointwise.Div && b.Other != nil {
+				forms = append(forms, Form{Scalars: q.Narrow.String(), Reciprocal: true})
+			}
 		}
 		if q.Narrow.Half() && scatters(n.Op) && !q.WideSums {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
