@@ -143,7 +143,7 @@ func TestNarrowQuotients(t *testing.T) {
 		if d == Float8E8M0 {
 			continue
 		}
-		const n = 4000
+		n := *quotients
 		in := [3]*tensor.Tensor{}
 		for k := range in {
 			in[k] = tensor.New(fp16.Float32, n)
