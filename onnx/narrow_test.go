@@ -137,13 +137,12 @@ var quotients = flag.Int("onnx.quotients", 4000, "quotients of each type that th
 // TestNarrowQuotients: quotients near the middle of two numbers of a type are rounded once, by
 // fractions.
 func TestNarrowQuotients(t *testing.T) {
-	r := rand.New(rand.NewPCG(41, 42))
 	twice := 0
 	for d, m := range minis {
 		if d == Float8E8M0 {
 			continue
 		}
-		n := *quotients
+		r, n := rand.New(rand.NewPCG(41, uint64(d))), *quotients
 		in := [3]*tensor.Tensor{}
 		for k := range in {
 			in[k] = tensor.New(fp16.Float32, n)
