@@ -129,11 +129,15 @@ func (a *judged) graph(attributes []byte, names []string) (*graph.Graph, []strin
 	if a.network == "" {
 		return judge.Kernel(a.op, attributes, names)
 	}
+	return a.opened(names)
+}
+
+// opened is the graph of --graph and the order of its inputs, which are among those names.
+func (a *judged) opened(names []string) (g *graph.Graph, order []string, err error) {
 	n, err := network.Open(a.network)
 	if err != nil {
 		return nil, nil, err
 	}
-	var order []string
 	for _, in := range n.Inputs {
 		if !slices.Contains(names, in.Name) {
 			return nil, nil, fmt.Errorf("no tensor %.60q: want the inputs of %s", in.Name, a.network)

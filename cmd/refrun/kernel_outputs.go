@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
@@ -65,25 +64,18 @@ func (a *judged) outputs(attributes []byte, inputs []string, tensors map[string]
 	if a.network == "" {
 		return judge.KernelOutputs(a.op, attributes, inputs, tensors, names)
 	}
-	n, err := network.Open(a.network)
+	of, order, err := a.opened(inputs)
 	if err != nil {
 		return nil, nil, err
 	}
-	var order []string
-	for _, in := range n.Inputs {
-		if !slices.Contains(inputs, in.Name) {
-			return nil, nil, fmt.Errorf("no tensor %.60q: want the inputs of %s", in.Name, a.network)
-		}
-		order = append(order, in.Name)
-	}
-	g := *n.Graph
+	g := *of
 	g.Outputs = nil
 	for _, name := range names {
 		k, err := strconv.Atoi(name)
-		if err != nil || k < 0 || k >= len(n.Graph.Outputs) {
-			return nil, nil, fmt.Errorf("output %.60q: want %s.0 to %s.%d", name, a.output, a.output, len(n.Graph.Outputs)-1)
+		if err != nil || k < 0 || k >= len(of.Outputs) {
+			return nil, nil, fmt.Errorf("output %.60q: want %s.0 to %s.%d", name, a.output, a.output, len(of.Outputs)-1)
 		}
-		g.Outputs = append(g.Outputs, n.Graph.Outputs[k])
+		g.Outputs = append(g.Outputs, of.Outputs[k])
 	}
 	return &g, order, nil
 }

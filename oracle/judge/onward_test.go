@@ -30,10 +30,11 @@ func TestOnward(t *testing.T) {
 	}
 	right, wrong, alone, dated := 0, 0, 0, 0
 	for range 2000 {
-		_, w := onward(draw(func(int) float64 { return 1 }))
-		if right++; w.excess(atOdds(w.count)) > 1 {
+		j := &Joint{Each: draw(func(int) float64 { return 1 })}
+		if j.late(); j.First() >= 0 {
 			t.Error("a right device fails")
 		}
+		right++
 	}
 	for range 200 {
 		all := draw(func(i int) float64 {
@@ -47,11 +48,11 @@ func TestOnward(t *testing.T) {
 				alone++
 			}
 		}
-		from, w := onward(all)
-		if wrong++; w.excess(atOdds(w.count)) <= 1 {
+		j := &Joint{Each: all}
+		if j.late(); j.First() < 0 {
 			t.Error("a wrong device passes")
 		}
-		if from == begins {
+		if wrong++; j.First() == begins {
 			dated++
 		}
 	}
