@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"flag"
+	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -137,8 +139,9 @@ var quotients = flag.Int("onnx.quotients", 4000, "quotients of each type that th
 // TestNarrowQuotients: quotients near the middle of two numbers of a type are rounded once, by
 // fractions.
 func TestNarrowQuotients(t *testing.T) {
-	twice := 0
-	for d, m := range minis {
+	twice, o := 0, hashed.New(t, *quotients)
+	for _, d := range slices.Sorted(maps.Keys(minis)) {
+		m := minis[d]
 		if d == Float8E8M0 {
 			continue
 		}
@@ -161,6 +164,10 @@ func TestNarrowQuotients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		o.Add(d.String(), y[0].Data...)
+		if !o.Judge {
+			continue
+		}
 		for i, got := range y[0].Data {
 			want := ratNearest(m, in[0].Data[i], in[1].Data[i], in[2].Data[i])
 			if got != want {
@@ -172,7 +179,7 @@ func TestNarrowQuotients(t *testing.T) {
 			}
 		}
 	}
-	if twice < 100 {
+	if twice < 100 && o.Judge {
 		t.Errorf("only %d results differ from those of a quotient that is rounded first", twice)
 	}
 }
