@@ -61,7 +61,7 @@ func (c Contract) String() string {
 		is    bool
 		words string
 	}{{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"}, {c.BiasAfter, "the bias added to the stored product"}, {c.Taps, "tap by tap"},
-		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes whose size stays"}} {
+		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes of the same or twice the size"}} {
 		if form.is {
 			s += "; " + form.words
 		}

@@ -64,7 +64,8 @@ type Form struct {
 	// Positions is how a resize finds the nearest number in float32: "float32 ratio" by i times the ratio of sizes,
 	// "float32 scale" by i over the scale; "" is exact.
 	Positions string `json:"positions,omitempty"`
-	// Copied is a resize that copies along axes whose size stays, whatever scale is given, as PyTorch does.
+	// Copied is a resize that copies along axes whose size stays, and whose nearest number is each twice along those of
+	// twice the size, whatever scale is given, as PyTorch does.
 	Copied bool `json:"copied,omitempty"`
 	// Atomic is the format to which each addition to a place that an index names is rounded, as by atomic additions
 	// to half numbers and by PyTorch on a CPU.

@@ -55,16 +55,18 @@ func alongOne(o graph.Interpolate, axis, n int) graph.Interpolate {
 	return o
 }
 
-// kept are the scales of a resize with 1 for axes that keep their size, and whether that is another resize. What is
-// scaled by 1.01 from 37 numbers has 37.
+// kept are the scales of a resize with 1 for axes that keep their size and, of the nearest number, 2 for those of twice
+// the size, and whether that is another resize. 37 numbers that are scaled by 1.01 are 37, and 4 by 2.1 are 8: PyTorch
+// then copies them, and takes each twice (nearest_idx of ATen's UpSample.h).
 func kept(o graph.Interpolate, from []int) (scales graph.Floats, another bool) {
 	if len(o.Scale) == 0 || o.Recompute || o.AlignCorners || o.Antialias || o.Coordinates != "" || o.Mode == "area" {
 		return o.Scale, false
 	}
 	for a, n := range from {
 		s := o.Scale[a%len(o.Scale)]
-		if s != 1 && math.Floor(float64(n)*s) == float64(n) {
-			s, another = 1, true
+		ratio := math.Floor(float64(n)*s) / float64(n)
+		if s != ratio && (ratio == 1 || ratio == 2 && o.Mode == "nearest") {
+			s, another = ratio, true
 		}
 		scales = append(scales, s)
 	}

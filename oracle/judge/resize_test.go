@@ -141,8 +141,9 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeByScale: a given scale is that of positions, but of an axis that keeps its size, which PyTorch copies; and
-// the nearest number is that of a position in float32.
+// TestResizeByScale: a given scale is that of positions, but of an axis that keeps its size, which PyTorch copies, or
+// has twice as many numbers, each of which PyTorch's nearest takes twice; and the nearest number is that of a position
+// in float32.
 func TestResizeByScale(t *testing.T) {
 	plain := func(v float32) float32 { return v }
 	for _, mode := range []string{"bilinear", "nearest"} {
@@ -156,6 +157,8 @@ func TestResizeByScale(t *testing.T) {
 			sizes.scale = 0
 			kept := k
 			kept.scale = 1.01
+			twice := k
+			twice.scale = 2.02
 			copied := tensor.New(f, x.Shape...)
 			copy(copied.Data, x.Data)
 			off := x.Data[17]
@@ -172,6 +175,8 @@ func TestResizeByScale(t *testing.T) {
 				{"1.01", copied, Pass},
 				{"1.01", kept.image(x, f, 30, 30), Pass},
 				{"1.01", moved, Fail},
+				{"2.02", twice.image(x, f, 60, 60), Pass},
+				{"2.02", sizes.image(x, f, 60, 60), map[string]string{"bilinear": Fail, "nearest": Pass}[mode]},
 			} {
 				a, err := Check(question(t, "interpolate", fmt.Sprintf(`{"mode": %q, "scale_factor": %s}`, mode, c.scale), c.out, x))
 				if err != nil || a.Verdict != c.want {
