@@ -44,6 +44,11 @@ return as output.0 and on.
 
 A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
 
+With --batch FILE has many questions, one a line, such as
+["run.safetensors", "--op", "softmax"], which one process answers with a line of JSON
+each, {"exit": 0, "report": ...}, or {"exit": 2, "error": ...}. What is given beside
+--batch holds for all of them.
+
 With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
 or --schedule split_k=N, is held to the device's very bits, and so is --op dot, rows
 of a and b [rows, terms], one sum each: docs/TENSORCORES.md.
@@ -70,8 +75,12 @@ func runKernel(c *command) error {
 	store := c.flags.String("store", "", "`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
 	backward := c.flags.Bool("backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
 	output := c.flags.String("output", "output", "`name` of the tensor that is the output")
+	batch := c.flags.Bool("batch", false, "FILE has questions: JSON lines, each the list of one's arguments; - is stdin")
 	if err := c.parse(1); err != nil {
 		return err
+	}
+	if *batch {
+		return c.judgeBatch(c.pos[0])
 	}
 	sums := ""
 	switch *device {

@@ -123,6 +123,12 @@ def _outputs(output: Any) -> Mapping[str, Raw]:
     return {"output": _tensor(output, "output")}
 
 
+def _flags(attributes: Mapping[str, Any]) -> List[str]:
+    """Attributes as `refrun kernel` takes them."""
+    given = {name: value if isinstance(value, str) else json.dumps(value) for name, value in attributes.items()}
+    return [x for name, value in given.items() for x in ("--attr", f"{name}={value}")]
+
+
 def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
                  accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
                  store: Optional[str] = None, variance: Optional[str] = None, report: Union[str, Path, None] = None, **attributes: Any) -> Report:
@@ -201,8 +207,7 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
         args += ["--schedule", ",".join(f"{k}={v}" for k, v in schedule.items())]
     if round:
         args += ["--round", ",".join(round)]
-    for name, value in attributes.items():
-        args += ["--attr", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    args += _flags(attributes)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.safetensors"
         write_safetensors(path, tensors)

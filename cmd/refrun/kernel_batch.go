@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
+)
+
+// mostQuestion bounds a line of a batch, in bytes.
+const mostQuestion = 1 << 20
+
+// answer is what a batch prints for a question: the exit code of `refrun kernel --json` and what it prints, or why it
+// prints nothing.
+type answer struct {
+	Exit   int             `json:"exit"`
+	Report json.RawMessage `json:"report,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// judgeBatch answers the questions of a file of JSON lines, or of stdin ("-"), in one process. A line has the arguments
+// of one question, which are added to those that stand beside --batch. Each answer is printed before the next line is
+// read.
+func (c *command) judgeBatch(path string) error {
+	from := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = f
+	}
+	shared, exits := c.shared(), map[int]int{}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, mostQuestion)
+	for lines.Scan() {
+		a, err := c.ask(shared, lines.Bytes())
+		if err != nil {
+			a = answer{Exit: exitUsage, Error: err.Error()}
+		}
+		exits[a.Exit]++
+		text, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		if _, err := c.stdout.Write(append(fault.PlainJSON(text), '\n')); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w: want JSON lines of at most %d bytes", path, err, mostQuestion)
+	}
+	switch {
+	case exits[exitUsage] > 0:
+		return fmt.Errorf("%s: %s not answered: their lines say why", path, plural(exits[exitUsage], "question"))
+	case exits[exitFailed] > 0:
+		return errFailed
+	case exits[exitNoPower] > 0:
+		return errNoPower
+	}
+	return nil
+}
+
+// shared are the flags beside --batch, which all questions have.
+func (c *command) shared() (args []string) {
+	c.flags.Visit(func(f *flag.Flag) {
+		values := list{f.Value.String()}
+		switch of, several := f.Value.(*list); {
+		case f.Name == "batch":
+			return
+		case several:
+			values = *of
+		}
+		for _, v := range values {
+			args = append(args, "--"+f.Name+"="+v)
+		}
+	})
+	return args
+}
+
+// ask answers one question.
+func (c *command) ask(shared []string, line []byte) (answer, error) {
+	var args []string
+	if err := json.Unmarshal(line, &args); err != nil {
+		return answer{}, errors.New(`want a list of a question's arguments, such as ["run.safetensors", "--op", "softmax"]`)
+	}
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "batch") }) {
+		return answer{}, errors.New("--batch: in a question of a batch: want the question's own arguments")
+	}
+	var report, complaint, compact bytes.Buffer
+	code := realMain(slices.Concat([]string{c.name}, shared, []string{"--json"}, args), &report, &complaint)
+	if code == exitUsage {
+		return answer{}, errors.New(strings.TrimPrefix(strings.TrimSpace(complaint.String()), "refrun "+c.name+": "))
+	}
+	if err := json.Compact(&compact, report.Bytes()); err != nil { // --help prints none
+		return answer{}, errors.New("no question: want a file and --op or --graph")
+	}
+	return answer{Exit: code, Report: compact.Bytes()}, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// softmaxOf is a file with a softmax of four numbers, as a kernel returned it.
+func softmaxOf(t *testing.T, output ...float64) string {
+	shapes := map[string][]int{"input": {1, 4}, "output": {1, 4}}
+	return kernelFile(t, map[string][]float64{"input": {0, 1, 2, 3}, "output": output}, shapes)
+}
+
+// right are the right results.
+var right = []float64{0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}
+
+// TestKernelBatch: a batch answers each question as `refrun kernel --json` does alone, and says of those that it cannot
+// answer why; its exit code is that of the worst.
+func TestKernelBatch(t *testing.T) {
+	right := softmaxOf(t, right...)
+	wrong := softmaxOf(t, 0.5, 0.25, 0.125, 0.125)
+	one := map[string][]int{"input": {2, 1}, "output": {2, 1}}
+	nothing := kernelFile(t, map[string][]float64{"input": {1, 1}, "output": {1, 1}}, one)
+	line := func(args ...string) string {
+		text, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, c := range []struct {
+		lines []string
+		code  int
+		exits []int
+	}{
+		{[]string{line(right), line(right, "--variance", "one_pass")}, exitOK, []int{0, 0}},
+		{[]string{line(right), line(nothing)}, exitNoPower, []int{0, 3}},
+		{[]string{line(nothing), line(wrong), line(right)}, exitFailed, []int{3, 1, 0}},
+		{[]string{line(wrong), line("no such file"), `{"op": 1}`, line(right, "--batch"), line("--help"), line(right)},
+			exitUsage, []int{1, 2, 2, 2, 2, 0}},
+	} {
+		path := filepath.Join(t.TempDir(), "batch.jsonl")
+		if err := os.WriteFile(path, []byte(strings.Join(c.lines, "\n")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r := refrun(t, "kernel", "--batch", path, "--json", "--op", "softmax", "--attr", "dim=-1")
+		answers := strings.Split(strings.TrimSpace(r.stdout), "\n")
+		if len(answers) != len(c.lines) {
+			t.Fatalf("%d answers to %d questions: %s%s", len(answers), len(c.lines), r.stderr, r.stdout)
+		}
+		for k, text := range answers {
+			var a answer
+			err := json.Unmarshal([]byte(text), &a)
+			if err != nil || a.Exit != c.exits[k] || (a.Error == "") == (a.Exit == exitUsage) {
+				t.Errorf("%s: %s (%v): want exit code %d", c.lines[k], text, err, c.exits[k])
+			}
+			if a.Exit == exitUsage {
+				continue
+			}
+			var args []string
+			if err := json.Unmarshal([]byte(c.lines[k]), &args); err != nil {
+				t.Fatal(err)
+			}
+			args = append([]string{"kernel", "--op", "softmax", "--attr", "dim=-1", "--json"}, args...)
+			var is any
+			if err := json.Unmarshal(a.Report, &is); err != nil {
+				t.Fatal(err)
+			}
+			if want := refrun(t, args...).decode(t); !reflect.DeepEqual(is, any(want)) {
+				t.Errorf("%s: %s\nalone %v", c.lines[k], a.Report, want)
+			}
+		}
+		if r.code != c.code {
+			t.Errorf("%q: exit code %d: want %d", c.lines, r.code, c.code)
+		}
+	}
+}
+
+// TestKernelBatchSpeed: a process has no more to do for a question than to read, judge and print it: 3 ms of a small one
+// on a machine that does nothing else. The limit leaves room for one that does.
+func TestKernelBatchSpeed(t *testing.T) {
+	right := softmaxOf(t, right...)
+	defer func() { stdin = os.Stdin }()
+	stdin = strings.NewReader(strings.Repeat(`["`+filepath.ToSlash(right)+`"]`+"\n", 200))
+	began := time.Now()
+	r := refrun(t, "kernel", "--batch", "-", "--json", "--op", "softmax", "--attr", "dim=-1")
+	took, passed := time.Since(began), strings.Count(r.stdout, `"verdict":"PASS"`)
+	if r.code != exitOK || passed != 200 || took > 20*time.Second {
+		t.Errorf("%v, exit code %d: %s%.300s", took, r.code, r.stderr, r.stdout)
+	}
+}
