@@ -48,7 +48,7 @@ func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis) {
 	j := &job{dst: dst, src: src, k: k, rows: rows, cols: cols}
 	j.memory = imagePool.Get().(*images)
 	defer imagePool.Put(j.memory)
-	if j.blocks() {
+	if j.blocks() || j.wholes() {
 		return
 	}
 	if kernels := j.blocked(); kernels != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/whole"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -36,6 +37,9 @@ type Kernel struct {
 	wides       map[int]*wideWeights     // by the outputs of a panel
 	singles     map[int]*fastWeights     // the same
 	tapped      map[int]*fastTapsWeights // the same
+
+	asWhole  *whole.Lines // the weights of each output, nil if they are other numbers
+	lookedAt bool         // for asWhole
 
 	fast bool // for fast arithmetic
 }
@@ -198,6 +202,9 @@ func (k *Kernel) Bytes() int64 {
 		parts += g.Bytes()
 	}
 	n := 8 * (len(k.packed) + len(k.bias) + len(k.scale) + len(k.norm))
+	if k.asWhole != nil {
+		parts += k.asWhole.Bytes()
+	}
 	for _, w := range k.transformed {
 		n += 8*(len(w.panels)+len(w.tables)) + 4*len(w.direct)
 	}

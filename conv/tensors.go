@@ -12,6 +12,7 @@ type images struct {
 	expanded     []float64
 	pixels, rows []float64 // of windows, on the way to their norms
 	norms        []float64
+	whole        []int16
 	space        Space
 }
 

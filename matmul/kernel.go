@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/whole"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -20,6 +21,8 @@ type Kernel struct {
 	mu        sync.Mutex
 	byWidth   map[int]*packed
 	inSingles map[int]*fastPacked // by the columns of a panel
+	asWhole   *whole.Panels       // nil if it is of other numbers
+	lookedAt  bool                // for asWhole
 
 	fast bool // for fast arithmetic
 }
@@ -51,6 +54,9 @@ func (k *Kernel) Bytes() int64 {
 	}
 	for _, p := range k.inSingles {
 		n += (cap(p.u) + cap(p.bias)) / 2
+	}
+	if k.asWhole != nil {
+		return 8*int64(n) + k.asWhole.Bytes()
 	}
 	return 8 * int64(n)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/whole"
 )
 
 // Space is the memory that products work in: empty at first, and kept from one product
@@ -27,6 +28,8 @@ type Space struct {
 	unitsA, unitsB   int // units of a matrix
 	packA            int // panels of a to pack
 	packing, tiling  func(worker, i int)
+	wholes           wholes
+	wholePanel       func(worker, i int)
 	taps             []int
 	name, plain, isa string
 }
@@ -34,7 +37,7 @@ type Space struct {
 // NewSpace returns an empty space.
 func NewSpace() *Space {
 	s := new(Space)
-	s.packing, s.tiling = s.pack, s.tiles
+	s.packing, s.tiling, s.wholePanel = s.pack, s.tiles, s.multiplyPanel
 	return s
 }
 
@@ -52,6 +55,7 @@ type worker struct {
 	nothing float32 // where nothing is asked for
 
 	squares [stretch]float64
+	whole   whole.Sums
 }
 
 // Bytes returns the memory that the space holds.
@@ -64,7 +68,7 @@ func (s *Space) Bytes() int64 {
 	for _, w := range s.workers {
 		n += cap(w.sums) + cap(w.out) + cap(w.table) + cap(w.window) + cap(w.right) + cap(w.terms) + cap(w.pairs)
 	}
-	return 8 * int64(n)
+	return 8*int64(n) + s.wholes.left.Bytes() + s.wholes.panels.Bytes()
 }
 
 // plainRows and plainCols are the tile of plain Go: 6 sums fill its registers.
@@ -90,8 +94,12 @@ func (s *Space) run() {
 	if j.m == 0 || j.n == 0 || j.batches == 0 {
 		return
 	}
-	s.choose()
 	j.terms = j.k
+	if s.multiplyWhole() {
+		j.afterwards(true)
+		return
+	}
+	s.choose()
 	if j.inner || j.prepared != nil && j.prepared.bias != nil {
 		j.terms++
 	}
@@ -153,8 +161,12 @@ func (s *Space) run() {
 	for i := range s.sources {
 		s.sources[i] = source{}
 	}
-	if j.then != nil && j.col != 1 { // no piece is done before all of it
-		then, n := j.then, j.batches*j.m*j.n
+	j.afterwards(j.col != 1)
+}
+
+// afterwards calls then for all of the result, where no piece was done before that.
+func (j *job) afterwards(all bool) {
+	if then, n := j.then, j.batches*j.m*j.n; then != nil && all {
 		par.For((n+piece-1)/piece, func(i int) { then(i*piece, min(piece, n-i*piece)) })
 	}
 }

@@ -27,9 +27,14 @@ func (s *Space) tiles(number, i int) {
 	room(&w.sums, (hiA-loA)*(hiB-loB)*tile)
 	clear(w.sums)
 	sums := func(a, b int) []float64 { return w.sums[((a-loA)*(hiB-loB)+b-loB)*tile:][:tile] }
+	alone := s.alone(loA)
 	for k := 0; k < j.terms; k += s.a.block {
 		n := min(s.a.block, j.terms-k)
 		first, _ := u.a.at(u.panelsA+loA, k)
+		if alone {
+			u.addLines(loB, hiB, k, n, u.a.data[first:], w.sums)
+			continue
+		}
 		for b := loB; b < hiB; b++ {
 			u.right = u.b.piece(u.panelsB+b, k, n, &w.right)
 			if u.next = nil; b+1 < hiB {
@@ -94,6 +99,26 @@ func (u *unit) add(left []float64, n int, sums []float64) {
 			next, u.next = &u.next[0], u.next[asm.AddAhead:]
 		}
 		u.kernels.Add(&u.right[0], &left[0], n, &sums[0], next)
+	}
+}
+
+// alone reports whether panel a has one line, of a product with a prepared operand, and there are kernels for that.
+func (s *Space) alone(a int) bool {
+	return s.kernels != nil && s.kernels.AddLine != nil && s.job.format != fp16.Float64 && s.b.single != nil && s.job.m-a*s.rows == 1
+}
+
+// addLines is add for a panel of a that has one line, and panels of b as they are kept, in float32 numbers: what add
+// does for the lines that are missing would be most of its work, and there is nobody else to read a wide copy.
+func (u *unit) addLines(from, to, k, n int, left, sums []float64) {
+	step, tile := 4*n*u.cols, u.rows*u.cols
+	for b := from; b < to; {
+		at, _ := u.b.at(u.panelsB+b, k)
+		kernel, count := u.kernels.AddLine, 1
+		if b+asm.DirectPanels <= to {
+			kernel, count = u.kernels.AddLines, asm.DirectPanels
+		}
+		kernel(&u.b.single[at], step, &left[0], n, &sums[(b-from)*tile])
+		b += count
 	}
 }
 

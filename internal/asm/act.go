@@ -7,7 +7,7 @@ import "math"
 // Act is a set of kernels that apply activation functions element by element.
 // Package act defines the functions.
 type Act struct {
-	Identity, ReLU, GELU, GELUTanh, SiLU, Tanh ActKernel
+	Identity, ReLU, GELU, GELUTanh, SiLU, Sigmoid, Tanh ActKernel
 
 	// ExpBelow evaluates e^(x-top) as actExp does, with x-top rounded and no less than
 	// -700, for n numbers x, a multiple of 8, none of which is greater than top, or NaN.
@@ -36,8 +36,8 @@ func (k ActKernel) Apply(dst, src []float64, g *ActGrid) (open uint64) {
 	return k(&dst[0], &src[0], n, &g.least)
 }
 
-// ActErr bounds the relative error |y-exact|/|y| of ActGELU, ActGELUTanh, ActSiLU
-// and ActTanh for all finite arguments of at most 24 bits, as long as y is
+// ActErr bounds the relative error |y-exact|/|y| of ActGELU, ActGELUTanh, ActSiLU,
+// ActSigmoid and ActTanh for all finite arguments of at most 24 bits, as long as y is
 // greater than 2^-152; where it is less, so is the exact value, with the same
 // sign.
 const ActErr = 0x1p-36
@@ -181,6 +181,16 @@ func ActGELUTanh(x float64) float64 {
 func ActSiLU(x float64) float64 {
 	c := &actTable
 	return x / (1 + actExp(-max(min(x, c.steep), c.shallow)))
+}
+
+// ActSigmoid evaluates 1/(1 + e^-x) as ActSiLU does x/(1 + e^-x), with its error. The numerator is 1 + 0 r, with the
+// exponential's r, and so NaN where x is.
+func ActSigmoid(x float64) float64 {
+	if x != x {
+		return x
+	}
+	c := &actTable
+	return 1 / (1 + actExp(-max(min(x, c.steep), c.shallow)))
 }
 
 // ActTanh evaluates tanh x as the kernels do: -t/(t+2), t = e^(-2|x|) - 1.

@@ -22,6 +22,9 @@ func actSiLUAVX512(dst *float64, src *float64, n int, grid *float64) (open uint6
 // actTanhAVX512 is an ActKernel: see asm/act.go.
 func actTanhAVX512(dst *float64, src *float64, n int, grid *float64) (open uint64)
 
+// actSigmoidAVX512 is an ActKernel: see asm/act.go.
+func actSigmoidAVX512(dst *float64, src *float64, n int, grid *float64) (open uint64)
+
 // expBelowAVX512 is Act.ExpBelow: see asm/act.go.
 func expBelowAVX512(dst *float64, src *float64, n int, top float64)
 
@@ -42,6 +45,9 @@ func actSiLUAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
 
 // actTanhAVX2 is an ActKernel: see asm/act.go.
 func actTanhAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
+
+// actSigmoidAVX2 is an ActKernel: see asm/act.go.
+func actSigmoidAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
 
 // expBelowAVX2 is Act.ExpBelow: see asm/act.go.
 func expBelowAVX2(dst *float64, src *float64, n int, top float64)

@@ -344,6 +344,69 @@ eightactTanhAVX512:
 	MOVQ              AX, open+32(FP)
 	RET
 
+// func actSigmoidAVX512(dst *float64, src *float64, n int, grid *float64) (open uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·actSigmoidAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), DX
+	MOVQ grid+24(FP), R8
+	LEAQ ·actTable+0(SB), R9
+	MOVQ DX, CX
+	XORQ AX, AX
+
+eightactSigmoidAVX512:
+	VMOVUPD           (SI), Z0
+	VBROADCASTSD      56(R9), Z1
+	VMINPD            Z0, Z1, Z2
+	VBROADCASTSD      64(R9), Z1
+	VMAXPD            Z2, Z1, Z2
+	VBROADCASTSD      32(R9), Z3
+	VFNMADD231PD.BCST (R9), Z2, Z3
+	VSUBPD.BCST       32(R9), Z3, Z4
+	VFNMSUB231PD.BCST 8(R9), Z4, Z2
+	VBROADCASTSD      184(R9), Z4
+	VFMADD213PD.BCST  176(R9), Z2, Z4
+	VFMADD213PD.BCST  168(R9), Z2, Z4
+	VFMADD213PD.BCST  160(R9), Z2, Z4
+	VFMADD213PD.BCST  152(R9), Z2, Z4
+	VFMADD213PD.BCST  144(R9), Z2, Z4
+	VFMADD213PD.BCST  136(R9), Z2, Z4
+	VFMADD213PD.BCST  128(R9), Z2, Z4
+	VFMADD213PD.BCST  40(R9), Z2, Z4
+	VPSLLQ            $0x34, Z3, Z3
+	VPADDQ            Z3, Z4, Z4
+	VADDPD.BCST       40(R9), Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z2, Z1
+	VDIVPD            Z4, Z1, Z1
+	VRANGEPD.BCST     $0x0b, (R8), Z1, Z2
+	VANDPD.BCST       104(R9), Z2, Z3
+	VPADDQ.BCST       32(R8), Z3, Z3
+	VMOVAPD           Z3, Z4
+	VMOVAPD           Z3, Z5
+	VFMADD231PD.BCST  16(R8), Z1, Z4
+	VFMADD231PD.BCST  24(R8), Z1, Z5
+	VCMPPD.BCST       $0x11, 8(R8), Z2, K1
+	VCMPPD            $0x00, Z5, Z4, K1, K1
+	VSUBPD            Z3, Z4, K1, Z0
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z1, K1, Z0
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VMOVUPD           Z0, (DI)
+	SHRQ              $0x08, AX
+	SHLQ              $0x38, BX
+	ORQ               BX, AX
+	ADDQ              $0x40, SI
+	ADDQ              $0x40, DI
+	SUBQ              $0x08, DX
+	JNZ               eightactSigmoidAVX512
+	NEGQ              CX
+	SHRQ              CL, AX
+	VZEROUPPER
+	MOVQ              AX, open+32(FP)
+	RET
+
 // func expBelowAVX512(dst *float64, src *float64, n int, top float64)
 // Requires: AVX, AVX512F
 TEXT ·expBelowAVX512(SB), NOSPLIT, $0-32
@@ -1031,6 +1094,128 @@ eightactTanhAVX2:
 	ADDQ         $0x40, DI
 	SUBQ         $0x08, DX
 	JNZ          eightactTanhAVX2
+	NEGQ         CX
+	SHRQ         CL, AX
+	VZEROUPPER
+	MOVQ         AX, open+32(FP)
+	RET
+
+// func actSigmoidAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·actSigmoidAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), DX
+	MOVQ grid+24(FP), R8
+	LEAQ ·actVectors+0(SB), R9
+	MOVQ DX, CX
+	XORQ AX, AX
+
+eightactSigmoidAVX2:
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y8
+	VMOVUPD      224(R9), Y1
+	VMINPD       Y0, Y1, Y2
+	VMOVUPD      256(R9), Y1
+	VMAXPD       Y2, Y1, Y2
+	VMOVUPD      128(R9), Y3
+	VFNMADD231PD (R9), Y2, Y3
+	VSUBPD       128(R9), Y3, Y4
+	VFNMSUB231PD 32(R9), Y4, Y2
+	VMOVUPD      736(R9), Y4
+	VMOVUPD      224(R9), Y9
+	VMINPD       Y8, Y9, Y10
+	VMOVUPD      256(R9), Y9
+	VMAXPD       Y10, Y9, Y10
+	VMOVUPD      128(R9), Y11
+	VFNMADD231PD (R9), Y10, Y11
+	VSUBPD       128(R9), Y11, Y12
+	VFNMSUB231PD 32(R9), Y12, Y10
+	VMOVUPD      736(R9), Y12
+	VFMADD213PD  704(R9), Y2, Y4
+	VFMADD213PD  704(R9), Y10, Y12
+	VFMADD213PD  672(R9), Y2, Y4
+	VFMADD213PD  672(R9), Y10, Y12
+	VFMADD213PD  640(R9), Y2, Y4
+	VFMADD213PD  640(R9), Y10, Y12
+	VFMADD213PD  608(R9), Y2, Y4
+	VFMADD213PD  608(R9), Y10, Y12
+	VFMADD213PD  576(R9), Y2, Y4
+	VFMADD213PD  576(R9), Y10, Y12
+	VFMADD213PD  544(R9), Y2, Y4
+	VFMADD213PD  544(R9), Y10, Y12
+	VFMADD213PD  512(R9), Y2, Y4
+	VFMADD213PD  512(R9), Y10, Y12
+	VFMADD213PD  160(R9), Y2, Y4
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       Y3, Y4, Y4
+	VADDPD       160(R9), Y4, Y4
+	VXORPD       Y1, Y1, Y1
+	VFMADD213PD  160(R9), Y2, Y1
+	VDIVPD       Y4, Y1, Y1
+	VFMADD213PD  160(R9), Y10, Y12
+	VPSLLQ       $0x34, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VADDPD       160(R9), Y12, Y12
+	VXORPD       Y9, Y9, Y9
+	VFMADD213PD  160(R9), Y10, Y9
+	VDIVPD       Y12, Y9, Y9
+	VANDPD       448(R9), Y1, Y2
+	VBROADCASTSD (R8), Y15
+	VMAXPD       Y15, Y2, Y2
+	VANDPD       416(R9), Y2, Y3
+	VBROADCASTSD 32(R8), Y15
+	VPADDQ       Y15, Y3, Y3
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y3, Y5
+	VBROADCASTSD 16(R8), Y15
+	VFMADD231PD  Y15, Y1, Y4
+	VBROADCASTSD 24(R8), Y15
+	VFMADD231PD  Y15, Y1, Y5
+	VCMPPD       $0x00, Y5, Y4, Y5
+	VBROADCASTSD 8(R8), Y15
+	VCMPPD       $0x11, Y15, Y2, Y2
+	VANDPD       Y2, Y5, Y5
+	VSUBPD       Y3, Y4, Y4
+	VANDPD       480(R9), Y1, Y1
+	VORPD        Y1, Y4, Y4
+	VBLENDVPD    Y5, Y4, Y0, Y0
+	VMOVMSKPD    Y5, BX
+	XORL         $0x0f, BX
+	VMOVUPD      Y0, (DI)
+	SHRQ         $0x04, AX
+	SHLQ         $0x3c, BX
+	ORQ          BX, AX
+	VANDPD       448(R9), Y9, Y10
+	VBROADCASTSD (R8), Y15
+	VMAXPD       Y15, Y10, Y10
+	VANDPD       416(R9), Y10, Y11
+	VBROADCASTSD 32(R8), Y15
+	VPADDQ       Y15, Y11, Y11
+	VMOVAPD      Y11, Y12
+	VMOVAPD      Y11, Y13
+	VBROADCASTSD 16(R8), Y15
+	VFMADD231PD  Y15, Y9, Y12
+	VBROADCASTSD 24(R8), Y15
+	VFMADD231PD  Y15, Y9, Y13
+	VCMPPD       $0x00, Y13, Y12, Y13
+	VBROADCASTSD 8(R8), Y15
+	VCMPPD       $0x11, Y15, Y10, Y10
+	VANDPD       Y10, Y13, Y13
+	VSUBPD       Y11, Y12, Y12
+	VANDPD       480(R9), Y9, Y9
+	VORPD        Y9, Y12, Y12
+	VBLENDVPD    Y13, Y12, Y8, Y8
+	VMOVMSKPD    Y13, BX
+	XORL         $0x0f, BX
+	VMOVUPD      Y8, 32(DI)
+	SHRQ         $0x04, AX
+	SHLQ         $0x3c, BX
+	ORQ          BX, AX
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DI
+	SUBQ         $0x08, DX
+	JNZ          eightactSigmoidAVX2
 	NEGQ         CX
 	SHRQ         CL, AX
 	VZEROUPPER

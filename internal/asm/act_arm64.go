@@ -29,6 +29,11 @@ func actGELUTanhNEON(dst, src *float64, n int, grid *float64) (open uint64)
 //go:noescape
 func actSiLUNEON(dst, src *float64, n int, grid *float64) (open uint64)
 
+// actSigmoidNEON is an ActKernel: see asm/act.go.
+//
+//go:noescape
+func actSigmoidNEON(dst, src *float64, n int, grid *float64) (open uint64)
+
 // actTanhNEON is an ActKernel: see asm/act.go.
 //
 //go:noescape

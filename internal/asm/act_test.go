@@ -29,6 +29,7 @@ var activations = []activation{
 	{"gelu", func(a *Act) ActKernel { return a.GELU }, ActGELU, false},
 	{"gelu_tanh", func(a *Act) ActKernel { return a.GELUTanh }, ActGELUTanh, false},
 	{"silu", func(a *Act) ActKernel { return a.SiLU }, ActSiLU, false},
+	{"sigmoid", func(a *Act) ActKernel { return a.Sigmoid }, ActSigmoid, false},
 	{"tanh", func(a *Act) ActKernel { return a.Tanh }, ActTanh, false},
 }
 
@@ -344,6 +345,7 @@ func TestActErr(t *testing.T) {
 		{"gelu", ActGELU, bigref.GELU, 14.49, 0.1},
 		{"gelu_tanh", ActGELUTanh, bigref.GELUTanh, 11.1, 0.1},
 		{"silu", ActSiLU, bigref.SiLU, 111, 0.1},
+		{"sigmoid", ActSigmoid, func(x float64, f fp16.Format) float64 { return bigref.Unary("sigmoid", x, nil, f) }, 106, 0.1},
 		{"tanh", ActTanh, bigref.RoundTanh, math.MaxFloat32, 0.3},
 	} {
 		worst := 0.0
@@ -358,7 +360,7 @@ func TestActErr(t *testing.T) {
 			x = float64(float32(x))
 			y, want := c.fast(x), c.exact(x, fp16.Float64)
 			e := math.Abs(y-want) / math.Abs(y) / ActErr
-			if !(e <= 1) || math.Signbit(y) != math.Signbit(x) {
+			if !(e <= 1) || math.Signbit(y) != math.Signbit(want) {
 				t.Fatalf("%s(%x) = %x, want %x: error %.2f of the bound", c.name, x, y, want, e)
 			}
 			worst = max(worst, e)
@@ -371,13 +373,17 @@ func TestActErr(t *testing.T) {
 			if x < c.wide || c.wide == math.MaxFloat32 {
 				continue
 			}
-			if y := c.fast(-x); !(y < 0 && y > -0x1p-152) {
-				t.Errorf("%s(%g) = %g, want less than 2^-152 and negative", c.name, -x, y)
+			y := c.fast(-x)
+			if c.name == "sigmoid" { // which is positive
+				y = -y
+			}
+			if !(y < 0 && y > -0x1p-152) {
+				t.Errorf("%s(%g) = %g, want less than 2^-152 and of the function's sign", c.name, -x, c.fast(-x))
 			}
 		}
 		for _, x := range []float64{100, 699, 701, 1e10, math.MaxFloat32} {
 			want := x
-			if c.name == "tanh" {
+			if c.name == "tanh" || c.name == "sigmoid" {
 				want = 1
 			}
 			if y := c.fast(x); !(math.Abs(y-want) <= ActErr*want) {

@@ -37,6 +37,7 @@ type backend struct {
 	rows                 *Rows
 	singles              *Singles
 	units                *Units
+	whole                *Whole
 	measure              *Measure
 	hash                 *Hash
 	bytes                *Bytes

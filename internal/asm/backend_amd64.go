@@ -22,10 +22,10 @@ var actVectors = func() (all [unsafe.Sizeof(actTable) / 8][4]uint64) {
 var backends = func() []backend {
 	all := []backend{{name: "purego"}}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
-		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, lines: &linesAVX2, norm: &normAVX2, rows: &rowsAVX2, singles: &singlesAVX2, units: &unitsAVX2, measure: &measureAVX2}}, all...)
+		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, lines: &linesAVX2, norm: &normAVX2, rows: &rowsAVX2, singles: &singlesAVX2, units: &unitsAVX2, whole: &wholeAVX2, measure: &measureAVX2}}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
-		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, singles: &singlesAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
+		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, singles: &singlesAVX512, units: &unitsAVX2, whole: &wholeAVX2, measure: &measureAVX2}}, all...)
 	}
 	for i := range all[:len(all)-1] { // those with AVX
 		if cpuid.CPU.Supports(cpuid.SHA) {
@@ -132,13 +132,13 @@ var (
 )
 
 var directAVX512 = Direct{
-	Outputs: 8, Pixels: 24, Add: directAddAVX512, Widen: directWidenAVX512, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX512, directRoundFloat16AVX512, directRoundBFloat16AVX512}, AddSquares: addSquaresAVX2, SumSquares: sumSquaresAVX2,
+	Outputs: 8, Pixels: 24, Add: directAddAVX512, AddLine: directAddLineAVX512, AddLines: directAddLinesAVX512, Widen: directWidenAVX512, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX512, directRoundFloat16AVX512, directRoundBFloat16AVX512}, AddSquares: addSquaresAVX2, SumSquares: sumSquaresAVX2,
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32AVX512, directFloat16AVX512, directBFloat16AVX512, directFloat64AVX512},
 }
 
 var directAVX2 = Direct{
-	Outputs: 4, Pixels: 12, Add: directAddAVX2, Widen: directWidenAVX2, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX2, directRoundFloat16AVX2, directRoundBFloat16AVX2}, AddSquares: addSquaresAVX2, SumSquares: sumSquaresAVX2,
+	Outputs: 4, Pixels: 12, Add: directAddAVX2, AddLine: directAddLineAVX2, AddLines: directAddLinesAVX2, Widen: directWidenAVX2, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX2, directRoundFloat16AVX2, directRoundBFloat16AVX2}, AddSquares: addSquaresAVX2, SumSquares: sumSquaresAVX2,
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32AVX2, directFloat16AVX2, directBFloat16AVX2, directFloat64AVX2},
 }
@@ -166,12 +166,12 @@ var normAVX2 = Norm{
 
 var actAVX512 = Act{
 	Identity: actIdentityAVX512, ReLU: actReLUAVX512,
-	GELU: actGELUAVX512, GELUTanh: actGELUTanhAVX512, SiLU: actSiLUAVX512, Tanh: actTanhAVX512, ExpBelow: expBelowAVX512,
+	GELU: actGELUAVX512, GELUTanh: actGELUTanhAVX512, SiLU: actSiLUAVX512, Sigmoid: actSigmoidAVX512, Tanh: actTanhAVX512, ExpBelow: expBelowAVX512,
 }
 
 var actAVX2 = Act{
 	Identity: actIdentityAVX2, ReLU: actReLUAVX2,
-	GELU: actGELUAVX2, GELUTanh: actGELUTanhAVX2, SiLU: actSiLUAVX2, Tanh: actTanhAVX2, ExpBelow: expBelowAVX2,
+	GELU: actGELUAVX2, GELUTanh: actGELUTanhAVX2, SiLU: actSiLUAVX2, Sigmoid: actSigmoidAVX2, Tanh: actTanhAVX2, ExpBelow: expBelowAVX2,
 }
 
 var noiseAVX512 = Noise{
@@ -201,12 +201,12 @@ var rowsAVX512 = Rows{
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX512, rowLineFloat16AVX512, rowLineBFloat16AVX512},
 	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Greatest: rowGreatestAVX2, Cut: rowCutAVX2,
 	Act: [2]RowActs{
-		{rowGELUFloat32AVX512, rowGELUTanhFloat32AVX512, rowSiLUFloat32AVX512, rowTanhFloat32AVX512},
-		{rowGELUGridAVX512, rowGELUTanhGridAVX512, rowSiLUGridAVX512, rowTanhGridAVX512},
+		{rowGELUFloat32AVX512, rowGELUTanhFloat32AVX512, rowSiLUFloat32AVX512, rowTanhFloat32AVX512, rowSigmoidFloat32AVX512},
+		{rowGELUGridAVX512, rowGELUTanhGridAVX512, rowSiLUGridAVX512, rowTanhGridAVX512, rowSigmoidGridAVX512},
 	},
 	Apply: [2]RowApply{
-		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2, Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2},
-		{rowAddGridAVX512, rowNoiseGridAVX512, rowModulateGridAVX512, rowScaleGridAVX512, rowShiftGridAVX512, rowRoundGridAVX512},
+		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2, Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2, Mul: rowMulFloat32AVX2},
+		{rowAddGridAVX512, rowNoiseGridAVX512, rowModulateGridAVX512, rowScaleGridAVX512, rowShiftGridAVX512, rowRoundGridAVX512, rowMulGridAVX512},
 	},
 }
 
@@ -215,12 +215,12 @@ var rowsAVX2 = Rows{
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX2, rowLineFloat16AVX2, rowLineBFloat16AVX2},
 	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Greatest: rowGreatestAVX2, Cut: rowCutAVX2,
 	Act: [2]RowActs{
-		{rowGELUFloat32AVX2, rowGELUTanhFloat32AVX2, rowSiLUFloat32AVX2, rowTanhFloat32AVX2},
-		{rowGELUGridAVX2, rowGELUTanhGridAVX2, rowSiLUGridAVX2, rowTanhGridAVX2},
+		{rowGELUFloat32AVX2, rowGELUTanhFloat32AVX2, rowSiLUFloat32AVX2, rowTanhFloat32AVX2, rowSigmoidFloat32AVX2},
+		{rowGELUGridAVX2, rowGELUTanhGridAVX2, rowSiLUGridAVX2, rowTanhGridAVX2, rowSigmoidGridAVX2},
 	},
 	Apply: [2]RowApply{
-		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2, Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2},
-		{rowAddGridAVX2, rowNoiseGridAVX2, rowModulateGridAVX2, rowScaleGridAVX2, rowShiftGridAVX2, rowRoundGridAVX2},
+		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2, Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2, Mul: rowMulFloat32AVX2},
+		{rowAddGridAVX2, rowNoiseGridAVX2, rowModulateGridAVX2, rowScaleGridAVX2, rowShiftGridAVX2, rowRoundGridAVX2, rowMulGridAVX2},
 	},
 }
 
@@ -237,6 +237,8 @@ var pixelsAVX2 = Pixels{
 	Output: [Formats]func(*float64, *float64, *float64, *float32, int, *uint8){
 		pixelOutputFloat32AVX2, pixelOutputFloat16AVX2, pixelOutputBFloat16AVX2},
 }
+
+var wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2}
 
 var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Apart: unitApartAVX2, Floor: unitFloorAVX2}
 

@@ -24,6 +24,11 @@ type Direct struct {
 	// AddAhead numbers at next, which is memory to be used soon, and reads nothing there.
 	Add func(src, w *float64, n int, sums *float64, next *float32)
 
+	// AddLine is Add of one output, the first: sums [Pixels] are all that it reads and adds to, and src is of float32
+	// numbers. AddLines is that of DirectPanels panels, step bytes apart, whose sums are Outputs*Pixels numbers apart.
+	// Both are nil where there is none.
+	AddLine, AddLines func(src *float32, step int, w *float64, n int, sums *float64)
+
 	// Round rounds sums [Outputs][Pixels] as Convolve does, with the bound slope
 	// [Outputs] times window [Pixels]: it stores y-E of an output at dst, and those of
 	// the next one line bytes from there. flags [Outputs][Pixels/lanes] are as there,
@@ -41,6 +46,9 @@ type Direct struct {
 	// sum i%24, by fused multiply-adds.
 	SumSquares func(x *float64, n int, sums *float64)
 }
+
+// DirectPanels is how many panels Direct.AddLines takes.
+const DirectPanels = 4
 
 // AddAhead is how many float32 numbers Direct.Add asks for.
 const AddAhead = 192

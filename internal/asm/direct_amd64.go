@@ -29,6 +29,16 @@ func directFloat64AVX512(src *float64, taps *int, n int, w *float64, table *floa
 //go:noescape
 func directAddAVX512(src *float64, w *float64, n int, sums *float64, next *float32)
 
+// directAddLineAVX512 adds sums of products of one output: see asm/direct.go.
+//
+//go:noescape
+func directAddLineAVX512(src *float32, step int, w *float64, n int, sums *float64)
+
+// directAddLinesAVX512 adds sums of products of one output: see asm/direct.go.
+//
+//go:noescape
+func directAddLinesAVX512(src *float32, step int, w *float64, n int, sums *float64)
+
 // directWidenAVX512 converts numbers: see asm/direct.go.
 //
 //go:noescape
@@ -73,6 +83,16 @@ func directFloat64AVX2(src *float64, taps *int, n int, w *float64, table *float6
 //
 //go:noescape
 func directAddAVX2(src *float64, w *float64, n int, sums *float64, next *float32)
+
+// directAddLineAVX2 adds sums of products of one output: see asm/direct.go.
+//
+//go:noescape
+func directAddLineAVX2(src *float32, step int, w *float64, n int, sums *float64)
+
+// directAddLinesAVX2 adds sums of products of one output: see asm/direct.go.
+//
+//go:noescape
+func directAddLinesAVX2(src *float32, step int, w *float64, n int, sums *float64)
 
 // directWidenAVX2 converts numbers: see asm/direct.go.
 //

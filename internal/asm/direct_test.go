@@ -191,6 +191,56 @@ func TestDirectAdd(t *testing.T) {
 	}
 }
 
+// TestDirectAddLine: the first output's sums of one panel, and of four, are those of Add, and no other number changes.
+func TestDirectAddLine(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, b := range backends {
+		k := b.direct
+		if k == nil || k.AddLine == nil {
+			continue
+		}
+		for n := 1; n < 40; n++ {
+			for _, panels := range []int{1, DirectPanels} {
+				step, tile := n*k.Pixels+3*k.Pixels, k.Outputs*k.Pixels
+				src, w := newGuarded[float32](panels*step, 7), newGuarded[float64](n*k.Outputs, 7)
+				sums := newGuarded[float64](panels*tile, 7)
+				for i := range src.data() {
+					src.data()[i] = float32(r.NormFloat64())
+				}
+				for _, g := range [][]float64{w.data(), sums.data()} {
+					for i := range g {
+						g[i] = r.NormFloat64()
+					}
+				}
+				w.data()[0], src.data()[0] = []float64{1, math.Inf(1), math.NaN(), 0}[n%4], []float32{1, 0, 1, float32(math.Inf(1))}[n%4]
+				want := append([]float64{}, sums.data()...)
+				for p := range panels {
+					for x := range k.Pixels {
+						sum := 0.0
+						for i := range n {
+							sum = math.FMA(float64(src.data()[p*step+i*k.Pixels+x]), w.data()[i*k.Outputs], sum)
+						}
+						want[p*tile+x] += sum
+					}
+				}
+				add := k.AddLine
+				if panels > 1 {
+					add = k.AddLines
+				}
+				add(src.at(0), 4*step, w.at(0), n, sums.at(0))
+				src.check(t, "src")
+				w.check(t, "w")
+				sums.check(t, "sums")
+				for i, got := range sums.data() {
+					if got != want[i] && (got == got || want[i] == want[i]) {
+						t.Fatalf("%s: %d products, %d panels, sum %d: %v, want %v", b.name, n, panels, i, got, want[i])
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestDirectRound: sums that are rounded where they belong against Convolve, which rounds
 // the same sums of one product each.
 func TestDirectRound(t *testing.T) {

@@ -61,7 +61,7 @@ const (
 )
 
 // RowActs are the functions that need a guard.
-type RowActs struct{ GELU, GELUTanh, SiLU, Tanh RowAct }
+type RowActs struct{ GELU, GELUTanh, SiLU, Tanh, Sigmoid RowAct }
 
 // RowAct applies an activation. grid points to an ActGrid, which functions to float32
 // do not read.
@@ -76,6 +76,7 @@ type RowApply struct {
 	Scale    RowFunc // rn(x s); n is not used
 	Shift    RowFunc // rn(x + s); n is not used
 	Round    RowFunc // rn(x), of a NoiseGrid; n and s are not used
+	Mul      RowFunc // rn(x n); s is not used
 }
 
 // RowFunc applies an operation with a number s for each channel. dst may be x or n.

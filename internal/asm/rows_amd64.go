@@ -48,6 +48,12 @@ func rowTanhFloat32AVX512(dst *float32, src *float32, pixels int, grid *float64,
 // rowTanhGridAVX512 applies an activation: see asm/rows.go.
 func rowTanhGridAVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
 
+// rowSigmoidFloat32AVX512 applies an activation: see asm/rows.go.
+func rowSigmoidFloat32AVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+
+// rowSigmoidGridAVX512 applies an activation: see asm/rows.go.
+func rowSigmoidGridAVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+
 // rowAddGridAVX512 applies an operation: see asm/rows.go.
 //
 //go:noescape
@@ -62,6 +68,11 @@ func rowNoiseGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]
 //
 //go:noescape
 func rowModulateGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowMulGridAVX512 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowMulGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 
 // rowScaleGridAVX512 applies an operation: see asm/rows.go.
 //
@@ -122,6 +133,12 @@ func rowTanhFloat32AVX2(dst *float32, src *float32, pixels int, grid *float64, o
 // rowTanhGridAVX2 applies an activation: see asm/rows.go.
 func rowTanhGridAVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
 
+// rowSigmoidFloat32AVX2 applies an activation: see asm/rows.go.
+func rowSigmoidFloat32AVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+
+// rowSigmoidGridAVX2 applies an activation: see asm/rows.go.
+func rowSigmoidGridAVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+
 // rowAddGridAVX2 applies an operation: see asm/rows.go.
 //
 //go:noescape
@@ -136,6 +153,11 @@ func rowNoiseGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]fl
 //
 //go:noescape
 func rowModulateGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowMulGridAVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowMulGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 
 // rowScaleGridAVX2 applies an operation: see asm/rows.go.
 //
@@ -191,6 +213,11 @@ func rowNoiseFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8
 //
 //go:noescape
 func rowModulateFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowMulFloat32AVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowMulFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 
 // rowScaleFloat32AVX2 applies an operation: see asm/rows.go.
 //

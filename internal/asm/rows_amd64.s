@@ -3307,6 +3307,454 @@ endrowTanhGridAVX512:
 	MOVQ AX, any+40(FP)
 	RET
 
+// func rowSigmoidFloat32AVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·rowSigmoidFloat32AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ pixels+16(FP), DX
+	MOVQ grid+24(FP), R8
+	MOVQ open+32(FP), R10
+	LEAQ ·actTable+0(SB), R9
+	XORQ AX, AX
+
+nextrowSigmoidFloat32AVX5124:
+	CMPQ              DX, $0x04
+	JL                nextrowSigmoidFloat32AVX5121
+	VCVTPS2PD         (SI), Z0
+	VCVTPS2PD         32(SI), Z8
+	VCVTPS2PD         64(SI), Z16
+	VCVTPS2PD         96(SI), Z24
+	VBROADCASTSD      56(R9), Z1
+	VMINPD            Z0, Z1, Z2
+	VBROADCASTSD      64(R9), Z1
+	VMAXPD            Z2, Z1, Z2
+	VBROADCASTSD      32(R9), Z3
+	VFNMADD231PD.BCST (R9), Z2, Z3
+	VSUBPD.BCST       32(R9), Z3, Z4
+	VFNMSUB231PD.BCST 8(R9), Z4, Z2
+	VBROADCASTSD      184(R9), Z4
+	VBROADCASTSD      56(R9), Z9
+	VMINPD            Z8, Z9, Z10
+	VBROADCASTSD      64(R9), Z9
+	VMAXPD            Z10, Z9, Z10
+	VBROADCASTSD      32(R9), Z11
+	VFNMADD231PD.BCST (R9), Z10, Z11
+	VSUBPD.BCST       32(R9), Z11, Z12
+	VFNMSUB231PD.BCST 8(R9), Z12, Z10
+	VBROADCASTSD      184(R9), Z12
+	VBROADCASTSD      56(R9), Z17
+	VMINPD            Z16, Z17, Z18
+	VBROADCASTSD      64(R9), Z17
+	VMAXPD            Z18, Z17, Z18
+	VBROADCASTSD      32(R9), Z19
+	VFNMADD231PD.BCST (R9), Z18, Z19
+	VSUBPD.BCST       32(R9), Z19, Z20
+	VFNMSUB231PD.BCST 8(R9), Z20, Z18
+	VBROADCASTSD      184(R9), Z20
+	VBROADCASTSD      56(R9), Z25
+	VMINPD            Z24, Z25, Z26
+	VBROADCASTSD      64(R9), Z25
+	VMAXPD            Z26, Z25, Z26
+	VBROADCASTSD      32(R9), Z27
+	VFNMADD231PD.BCST (R9), Z26, Z27
+	VSUBPD.BCST       32(R9), Z27, Z28
+	VFNMSUB231PD.BCST 8(R9), Z28, Z26
+	VBROADCASTSD      184(R9), Z28
+	VFMADD213PD.BCST  176(R9), Z2, Z4
+	VFMADD213PD.BCST  176(R9), Z10, Z12
+	VFMADD213PD.BCST  176(R9), Z18, Z20
+	VFMADD213PD.BCST  176(R9), Z26, Z28
+	VFMADD213PD.BCST  168(R9), Z2, Z4
+	VFMADD213PD.BCST  168(R9), Z10, Z12
+	VFMADD213PD.BCST  168(R9), Z18, Z20
+	VFMADD213PD.BCST  168(R9), Z26, Z28
+	VFMADD213PD.BCST  160(R9), Z2, Z4
+	VFMADD213PD.BCST  160(R9), Z10, Z12
+	VFMADD213PD.BCST  160(R9), Z18, Z20
+	VFMADD213PD.BCST  160(R9), Z26, Z28
+	VFMADD213PD.BCST  152(R9), Z2, Z4
+	VFMADD213PD.BCST  152(R9), Z10, Z12
+	VFMADD213PD.BCST  152(R9), Z18, Z20
+	VFMADD213PD.BCST  152(R9), Z26, Z28
+	VFMADD213PD.BCST  144(R9), Z2, Z4
+	VFMADD213PD.BCST  144(R9), Z10, Z12
+	VFMADD213PD.BCST  144(R9), Z18, Z20
+	VFMADD213PD.BCST  144(R9), Z26, Z28
+	VFMADD213PD.BCST  136(R9), Z2, Z4
+	VFMADD213PD.BCST  136(R9), Z10, Z12
+	VFMADD213PD.BCST  136(R9), Z18, Z20
+	VFMADD213PD.BCST  136(R9), Z26, Z28
+	VFMADD213PD.BCST  128(R9), Z2, Z4
+	VFMADD213PD.BCST  128(R9), Z10, Z12
+	VFMADD213PD.BCST  128(R9), Z18, Z20
+	VFMADD213PD.BCST  128(R9), Z26, Z28
+	VFMADD213PD.BCST  40(R9), Z2, Z4
+	VPSLLQ            $0x34, Z3, Z3
+	VPADDQ            Z3, Z4, Z4
+	VADDPD.BCST       40(R9), Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z2, Z1
+	VDIVPD            Z4, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z10, Z12
+	VPSLLQ            $0x34, Z11, Z11
+	VPADDQ            Z11, Z12, Z12
+	VADDPD.BCST       40(R9), Z12, Z12
+	VXORPD            Z9, Z9, Z9
+	VFMADD213PD.BCST  40(R9), Z10, Z9
+	VDIVPD            Z12, Z9, Z9
+	VFMADD213PD.BCST  40(R9), Z18, Z20
+	VPSLLQ            $0x34, Z19, Z19
+	VPADDQ            Z19, Z20, Z20
+	VADDPD.BCST       40(R9), Z20, Z20
+	VXORPD            Z17, Z17, Z17
+	VFMADD213PD.BCST  40(R9), Z18, Z17
+	VDIVPD            Z20, Z17, Z17
+	VFMADD213PD.BCST  40(R9), Z26, Z28
+	VPSLLQ            $0x34, Z27, Z27
+	VPADDQ            Z27, Z28, Z28
+	VADDPD.BCST       40(R9), Z28, Z28
+	VXORPD            Z25, Z25, Z25
+	VFMADD213PD.BCST  40(R9), Z26, Z25
+	VDIVPD            Z28, Z25, Z25
+	VMOVAPD           Z1, Z0
+	VMOVAPD           Z1, Z2
+	VFNMADD231PD.BCST 368(R9), Z1, Z0
+	VFMADD231PD.BCST  368(R9), Z1, Z2
+	VCVTPD2PS         Z0, Y0
+	VCVTPD2PS         Z2, Y2
+	VPCMPD            $0x04, Y2, Y0, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y0, (DI)
+	MOVB              BL, (R10)
+	ORQ               BX, AX
+	VMOVAPD           Z9, Z8
+	VMOVAPD           Z9, Z10
+	VFNMADD231PD.BCST 368(R9), Z9, Z8
+	VFMADD231PD.BCST  368(R9), Z9, Z10
+	VCVTPD2PS         Z8, Y8
+	VCVTPD2PS         Z10, Y10
+	VPCMPD            $0x04, Y10, Y8, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y8, 32(DI)
+	MOVB              BL, 1(R10)
+	ORQ               BX, AX
+	VMOVAPD           Z17, Z16
+	VMOVAPD           Z17, Z18
+	VFNMADD231PD.BCST 368(R9), Z17, Z16
+	VFMADD231PD.BCST  368(R9), Z17, Z18
+	VCVTPD2PS         Z16, Y16
+	VCVTPD2PS         Z18, Y18
+	VPCMPD            $0x04, Y18, Y16, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y16, 64(DI)
+	MOVB              BL, 2(R10)
+	ORQ               BX, AX
+	VMOVAPD           Z25, Z24
+	VMOVAPD           Z25, Z26
+	VFNMADD231PD.BCST 368(R9), Z25, Z24
+	VFMADD231PD.BCST  368(R9), Z25, Z26
+	VCVTPD2PS         Z24, Y24
+	VCVTPD2PS         Z26, Y26
+	VPCMPD            $0x04, Y26, Y24, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y24, 96(DI)
+	MOVB              BL, 3(R10)
+	ORQ               BX, AX
+	ADDQ              $0x00000080, SI
+	ADDQ              $0x00000080, DI
+	ADDQ              $0x04, R10
+	SUBQ              $0x04, DX
+	JMP               nextrowSigmoidFloat32AVX5124
+
+nextrowSigmoidFloat32AVX5121:
+	TESTQ             DX, DX
+	JZ                endrowSigmoidFloat32AVX512
+	VCVTPS2PD         (SI), Z0
+	VBROADCASTSD      56(R9), Z1
+	VMINPD            Z0, Z1, Z2
+	VBROADCASTSD      64(R9), Z1
+	VMAXPD            Z2, Z1, Z2
+	VBROADCASTSD      32(R9), Z3
+	VFNMADD231PD.BCST (R9), Z2, Z3
+	VSUBPD.BCST       32(R9), Z3, Z4
+	VFNMSUB231PD.BCST 8(R9), Z4, Z2
+	VBROADCASTSD      184(R9), Z4
+	VFMADD213PD.BCST  176(R9), Z2, Z4
+	VFMADD213PD.BCST  168(R9), Z2, Z4
+	VFMADD213PD.BCST  160(R9), Z2, Z4
+	VFMADD213PD.BCST  152(R9), Z2, Z4
+	VFMADD213PD.BCST  144(R9), Z2, Z4
+	VFMADD213PD.BCST  136(R9), Z2, Z4
+	VFMADD213PD.BCST  128(R9), Z2, Z4
+	VFMADD213PD.BCST  40(R9), Z2, Z4
+	VPSLLQ            $0x34, Z3, Z3
+	VPADDQ            Z3, Z4, Z4
+	VADDPD.BCST       40(R9), Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z2, Z1
+	VDIVPD            Z4, Z1, Z1
+	VMOVAPD           Z1, Z0
+	VMOVAPD           Z1, Z2
+	VFNMADD231PD.BCST 368(R9), Z1, Z0
+	VFMADD231PD.BCST  368(R9), Z1, Z2
+	VCVTPD2PS         Z0, Y0
+	VCVTPD2PS         Z2, Y2
+	VPCMPD            $0x04, Y2, Y0, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y0, (DI)
+	MOVB              BL, (R10)
+	ORQ               BX, AX
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JMP               nextrowSigmoidFloat32AVX5121
+
+endrowSigmoidFloat32AVX512:
+	VZEROUPPER
+	MOVQ AX, any+40(FP)
+	RET
+
+// func rowSigmoidGridAVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rowSigmoidGridAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ pixels+16(FP), DX
+	MOVQ grid+24(FP), R8
+	MOVQ open+32(FP), R10
+	LEAQ ·actTable+0(SB), R9
+	XORQ AX, AX
+
+nextrowSigmoidGridAVX5124:
+	CMPQ              DX, $0x04
+	JL                nextrowSigmoidGridAVX5121
+	VCVTPS2PD         (SI), Z0
+	VCVTPS2PD         32(SI), Z8
+	VCVTPS2PD         64(SI), Z16
+	VCVTPS2PD         96(SI), Z24
+	VBROADCASTSD      56(R9), Z1
+	VMINPD            Z0, Z1, Z2
+	VBROADCASTSD      64(R9), Z1
+	VMAXPD            Z2, Z1, Z2
+	VBROADCASTSD      32(R9), Z3
+	VFNMADD231PD.BCST (R9), Z2, Z3
+	VSUBPD.BCST       32(R9), Z3, Z4
+	VFNMSUB231PD.BCST 8(R9), Z4, Z2
+	VBROADCASTSD      184(R9), Z4
+	VBROADCASTSD      56(R9), Z9
+	VMINPD            Z8, Z9, Z10
+	VBROADCASTSD      64(R9), Z9
+	VMAXPD            Z10, Z9, Z10
+	VBROADCASTSD      32(R9), Z11
+	VFNMADD231PD.BCST (R9), Z10, Z11
+	VSUBPD.BCST       32(R9), Z11, Z12
+	VFNMSUB231PD.BCST 8(R9), Z12, Z10
+	VBROADCASTSD      184(R9), Z12
+	VBROADCASTSD      56(R9), Z17
+	VMINPD            Z16, Z17, Z18
+	VBROADCASTSD      64(R9), Z17
+	VMAXPD            Z18, Z17, Z18
+	VBROADCASTSD      32(R9), Z19
+	VFNMADD231PD.BCST (R9), Z18, Z19
+	VSUBPD.BCST       32(R9), Z19, Z20
+	VFNMSUB231PD.BCST 8(R9), Z20, Z18
+	VBROADCASTSD      184(R9), Z20
+	VBROADCASTSD      56(R9), Z25
+	VMINPD            Z24, Z25, Z26
+	VBROADCASTSD      64(R9), Z25
+	VMAXPD            Z26, Z25, Z26
+	VBROADCASTSD      32(R9), Z27
+	VFNMADD231PD.BCST (R9), Z26, Z27
+	VSUBPD.BCST       32(R9), Z27, Z28
+	VFNMSUB231PD.BCST 8(R9), Z28, Z26
+	VBROADCASTSD      184(R9), Z28
+	VFMADD213PD.BCST  176(R9), Z2, Z4
+	VFMADD213PD.BCST  176(R9), Z10, Z12
+	VFMADD213PD.BCST  176(R9), Z18, Z20
+	VFMADD213PD.BCST  176(R9), Z26, Z28
+	VFMADD213PD.BCST  168(R9), Z2, Z4
+	VFMADD213PD.BCST  168(R9), Z10, Z12
+	VFMADD213PD.BCST  168(R9), Z18, Z20
+	VFMADD213PD.BCST  168(R9), Z26, Z28
+	VFMADD213PD.BCST  160(R9), Z2, Z4
+	VFMADD213PD.BCST  160(R9), Z10, Z12
+	VFMADD213PD.BCST  160(R9), Z18, Z20
+	VFMADD213PD.BCST  160(R9), Z26, Z28
+	VFMADD213PD.BCST  152(R9), Z2, Z4
+	VFMADD213PD.BCST  152(R9), Z10, Z12
+	VFMADD213PD.BCST  152(R9), Z18, Z20
+	VFMADD213PD.BCST  152(R9), Z26, Z28
+	VFMADD213PD.BCST  144(R9), Z2, Z4
+	VFMADD213PD.BCST  144(R9), Z10, Z12
+	VFMADD213PD.BCST  144(R9), Z18, Z20
+	VFMADD213PD.BCST  144(R9), Z26, Z28
+	VFMADD213PD.BCST  136(R9), Z2, Z4
+	VFMADD213PD.BCST  136(R9), Z10, Z12
+	VFMADD213PD.BCST  136(R9), Z18, Z20
+	VFMADD213PD.BCST  136(R9), Z26, Z28
+	VFMADD213PD.BCST  128(R9), Z2, Z4
+	VFMADD213PD.BCST  128(R9), Z10, Z12
+	VFMADD213PD.BCST  128(R9), Z18, Z20
+	VFMADD213PD.BCST  128(R9), Z26, Z28
+	VFMADD213PD.BCST  40(R9), Z2, Z4
+	VPSLLQ            $0x34, Z3, Z3
+	VPADDQ            Z3, Z4, Z4
+	VADDPD.BCST       40(R9), Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z2, Z1
+	VDIVPD            Z4, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z10, Z12
+	VPSLLQ            $0x34, Z11, Z11
+	VPADDQ            Z11, Z12, Z12
+	VADDPD.BCST       40(R9), Z12, Z12
+	VXORPD            Z9, Z9, Z9
+	VFMADD213PD.BCST  40(R9), Z10, Z9
+	VDIVPD            Z12, Z9, Z9
+	VFMADD213PD.BCST  40(R9), Z18, Z20
+	VPSLLQ            $0x34, Z19, Z19
+	VPADDQ            Z19, Z20, Z20
+	VADDPD.BCST       40(R9), Z20, Z20
+	VXORPD            Z17, Z17, Z17
+	VFMADD213PD.BCST  40(R9), Z18, Z17
+	VDIVPD            Z20, Z17, Z17
+	VFMADD213PD.BCST  40(R9), Z26, Z28
+	VPSLLQ            $0x34, Z27, Z27
+	VPADDQ            Z27, Z28, Z28
+	VADDPD.BCST       40(R9), Z28, Z28
+	VXORPD            Z25, Z25, Z25
+	VFMADD213PD.BCST  40(R9), Z26, Z25
+	VDIVPD            Z28, Z25, Z25
+	VRANGEPD.BCST     $0x0b, (R8), Z1, Z2
+	VANDPD.BCST       104(R9), Z2, Z3
+	VPADDQ.BCST       32(R8), Z3, Z3
+	VMOVAPD           Z3, Z4
+	VMOVAPD           Z3, Z5
+	VFMADD231PD.BCST  16(R8), Z1, Z4
+	VFMADD231PD.BCST  24(R8), Z1, Z5
+	VCMPPD.BCST       $0x11, 8(R8), Z2, K1
+	VCMPPD            $0x00, Z5, Z4, K1, K1
+	VSUBPD            Z3, Z4, K1, Z0
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z1, K1, Z0
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Y0, (DI)
+	MOVB              BL, (R10)
+	ORQ               BX, AX
+	VRANGEPD.BCST     $0x0b, (R8), Z9, Z10
+	VANDPD.BCST       104(R9), Z10, Z11
+	VPADDQ.BCST       32(R8), Z11, Z11
+	VMOVAPD           Z11, Z12
+	VMOVAPD           Z11, Z13
+	VFMADD231PD.BCST  16(R8), Z9, Z12
+	VFMADD231PD.BCST  24(R8), Z9, Z13
+	VCMPPD.BCST       $0x11, 8(R8), Z10, K1
+	VCMPPD            $0x00, Z13, Z12, K1, K1
+	VSUBPD            Z11, Z12, K1, Z8
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z9, K1, Z8
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z8, Y8
+	VMOVUPS           Y8, 32(DI)
+	MOVB              BL, 1(R10)
+	ORQ               BX, AX
+	VRANGEPD.BCST     $0x0b, (R8), Z17, Z18
+	VANDPD.BCST       104(R9), Z18, Z19
+	VPADDQ.BCST       32(R8), Z19, Z19
+	VMOVAPD           Z19, Z20
+	VMOVAPD           Z19, Z21
+	VFMADD231PD.BCST  16(R8), Z17, Z20
+	VFMADD231PD.BCST  24(R8), Z17, Z21
+	VCMPPD.BCST       $0x11, 8(R8), Z18, K1
+	VCMPPD            $0x00, Z21, Z20, K1, K1
+	VSUBPD            Z19, Z20, K1, Z16
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z17, K1, Z16
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z16, Y16
+	VMOVUPS           Y16, 64(DI)
+	MOVB              BL, 2(R10)
+	ORQ               BX, AX
+	VRANGEPD.BCST     $0x0b, (R8), Z25, Z26
+	VANDPD.BCST       104(R9), Z26, Z27
+	VPADDQ.BCST       32(R8), Z27, Z27
+	VMOVAPD           Z27, Z28
+	VMOVAPD           Z27, Z29
+	VFMADD231PD.BCST  16(R8), Z25, Z28
+	VFMADD231PD.BCST  24(R8), Z25, Z29
+	VCMPPD.BCST       $0x11, 8(R8), Z26, K1
+	VCMPPD            $0x00, Z29, Z28, K1, K1
+	VSUBPD            Z27, Z28, K1, Z24
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z25, K1, Z24
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z24, Y24
+	VMOVUPS           Y24, 96(DI)
+	MOVB              BL, 3(R10)
+	ORQ               BX, AX
+	ADDQ              $0x00000080, SI
+	ADDQ              $0x00000080, DI
+	ADDQ              $0x04, R10
+	SUBQ              $0x04, DX
+	JMP               nextrowSigmoidGridAVX5124
+
+nextrowSigmoidGridAVX5121:
+	TESTQ             DX, DX
+	JZ                endrowSigmoidGridAVX512
+	VCVTPS2PD         (SI), Z0
+	VBROADCASTSD      56(R9), Z1
+	VMINPD            Z0, Z1, Z2
+	VBROADCASTSD      64(R9), Z1
+	VMAXPD            Z2, Z1, Z2
+	VBROADCASTSD      32(R9), Z3
+	VFNMADD231PD.BCST (R9), Z2, Z3
+	VSUBPD.BCST       32(R9), Z3, Z4
+	VFNMSUB231PD.BCST 8(R9), Z4, Z2
+	VBROADCASTSD      184(R9), Z4
+	VFMADD213PD.BCST  176(R9), Z2, Z4
+	VFMADD213PD.BCST  168(R9), Z2, Z4
+	VFMADD213PD.BCST  160(R9), Z2, Z4
+	VFMADD213PD.BCST  152(R9), Z2, Z4
+	VFMADD213PD.BCST  144(R9), Z2, Z4
+	VFMADD213PD.BCST  136(R9), Z2, Z4
+	VFMADD213PD.BCST  128(R9), Z2, Z4
+	VFMADD213PD.BCST  40(R9), Z2, Z4
+	VPSLLQ            $0x34, Z3, Z3
+	VPADDQ            Z3, Z4, Z4
+	VADDPD.BCST       40(R9), Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z2, Z1
+	VDIVPD            Z4, Z1, Z1
+	VRANGEPD.BCST     $0x0b, (R8), Z1, Z2
+	VANDPD.BCST       104(R9), Z2, Z3
+	VPADDQ.BCST       32(R8), Z3, Z3
+	VMOVAPD           Z3, Z4
+	VMOVAPD           Z3, Z5
+	VFMADD231PD.BCST  16(R8), Z1, Z4
+	VFMADD231PD.BCST  24(R8), Z1, Z5
+	VCMPPD.BCST       $0x11, 8(R8), Z2, K1
+	VCMPPD            $0x00, Z5, Z4, K1, K1
+	VSUBPD            Z3, Z4, K1, Z0
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z1, K1, Z0
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Y0, (DI)
+	MOVB              BL, (R10)
+	ORQ               BX, AX
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JMP               nextrowSigmoidGridAVX5121
+
+endrowSigmoidGridAVX512:
+	VZEROUPPER
+	MOVQ AX, any+40(FP)
+	RET
+
 // func rowAddGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 // Requires: AVX, AVX512F
 TEXT ·rowAddGridAVX512(SB), NOSPLIT, $0-48
@@ -3491,6 +3939,49 @@ looprowModulateGridAVX512:
 	ADDQ       $0x20, CX
 	DECQ       BX
 	JNZ        looprowModulateGridAVX512
+	VZEROUPPER
+	RET
+
+// func rowMulGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX512F
+TEXT ·rowMulGridAVX512(SB), NOSPLIT, $0-48
+	MOVQ         n+16(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         pixels+24(FP), BX
+	MOVQ         s+32(FP), SI
+	MOVQ         grid+40(FP), DI
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD 8(DI), Z7
+	VBROADCASTSD 16(DI), Z8
+	VBROADCASTSD 24(DI), Z9
+	VBROADCASTSD 32(DI), Z10
+
+looprowMulGridAVX512:
+	VCVTPS2PD  (DX), Z0
+	VCVTPS2PD  (AX), Z1
+	VCVTPS2PD  (SI), Z2
+	VMULPD     Z1, Z0, Z0
+	VPANDQ     rowsAVX512Constants<>+64(SB), Z0, Z3
+	VMOVUPD    Z0, Z4
+	VMAXPD     Z6, Z3, Z3
+	VMINPD     Z7, Z3, Z3
+	VMULPD     Z8, Z3, Z3
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z3
+	VADDPD     Z3, Z0, Z0
+	VSUBPD     Z3, Z0, Z0
+	VMULPD     Z9, Z0, Z0
+	VMULPD     Z10, Z0, Z0
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMOVUPD    rowsAVX512Constants<>+192(SB), K1, Z0
+	VCVTPD2PS  Z0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowMulGridAVX512
 	VZEROUPPER
 	RET
 
@@ -6058,6 +6549,222 @@ nextrowTanhGridAVX21:
 	MOVQ         AX, any+40(FP)
 	RET
 
+// func rowSigmoidFloat32AVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowSigmoidFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ pixels+16(FP), DX
+	MOVQ grid+24(FP), R8
+	MOVQ open+32(FP), R10
+	LEAQ ·actVectors+0(SB), R9
+	XORQ AX, AX
+
+nextrowSigmoidFloat32AVX21:
+	VCVTPS2PD    (SI), Y0
+	VCVTPS2PD    16(SI), Y8
+	VMOVUPD      224(R9), Y1
+	VMINPD       Y0, Y1, Y2
+	VMOVUPD      256(R9), Y1
+	VMAXPD       Y2, Y1, Y2
+	VMOVUPD      128(R9), Y3
+	VFNMADD231PD (R9), Y2, Y3
+	VSUBPD       128(R9), Y3, Y4
+	VFNMSUB231PD 32(R9), Y4, Y2
+	VMOVUPD      736(R9), Y4
+	VMOVUPD      224(R9), Y9
+	VMINPD       Y8, Y9, Y10
+	VMOVUPD      256(R9), Y9
+	VMAXPD       Y10, Y9, Y10
+	VMOVUPD      128(R9), Y11
+	VFNMADD231PD (R9), Y10, Y11
+	VSUBPD       128(R9), Y11, Y12
+	VFNMSUB231PD 32(R9), Y12, Y10
+	VMOVUPD      736(R9), Y12
+	VFMADD213PD  704(R9), Y2, Y4
+	VFMADD213PD  704(R9), Y10, Y12
+	VFMADD213PD  672(R9), Y2, Y4
+	VFMADD213PD  672(R9), Y10, Y12
+	VFMADD213PD  640(R9), Y2, Y4
+	VFMADD213PD  640(R9), Y10, Y12
+	VFMADD213PD  608(R9), Y2, Y4
+	VFMADD213PD  608(R9), Y10, Y12
+	VFMADD213PD  576(R9), Y2, Y4
+	VFMADD213PD  576(R9), Y10, Y12
+	VFMADD213PD  544(R9), Y2, Y4
+	VFMADD213PD  544(R9), Y10, Y12
+	VFMADD213PD  512(R9), Y2, Y4
+	VFMADD213PD  512(R9), Y10, Y12
+	VFMADD213PD  160(R9), Y2, Y4
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       Y3, Y4, Y4
+	VADDPD       160(R9), Y4, Y4
+	VXORPD       Y1, Y1, Y1
+	VFMADD213PD  160(R9), Y2, Y1
+	VDIVPD       Y4, Y1, Y1
+	VFMADD213PD  160(R9), Y10, Y12
+	VPSLLQ       $0x34, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VADDPD       160(R9), Y12, Y12
+	VXORPD       Y9, Y9, Y9
+	VFMADD213PD  160(R9), Y10, Y9
+	VDIVPD       Y12, Y9, Y9
+	VMOVAPD      Y1, Y0
+	VMOVAPD      Y1, Y2
+	VFNMADD231PD 1472(R9), Y1, Y0
+	VFMADD231PD  1472(R9), Y1, Y2
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y2, X2
+	VPCMPEQD     X2, X0, X2
+	VMOVMSKPS    X2, BX
+	XORL         $0x0f, BX
+	VMOVUPS      X0, (DI)
+	MOVB         BL, (R10)
+	ORQ          BX, AX
+	VMOVAPD      Y9, Y8
+	VMOVAPD      Y9, Y10
+	VFNMADD231PD 1472(R9), Y9, Y8
+	VFMADD231PD  1472(R9), Y9, Y10
+	VCVTPD2PSY   Y8, X8
+	VCVTPD2PSY   Y10, X10
+	VPCMPEQD     X10, X8, X10
+	VMOVMSKPS    X10, BX
+	XORL         $0x0f, BX
+	VMOVUPS      X8, 16(DI)
+	SHLL         $0x04, BX
+	ORB          BL, (R10)
+	ORQ          BX, AX
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowSigmoidFloat32AVX21
+	VZEROUPPER
+	MOVQ         AX, any+40(FP)
+	RET
+
+// func rowSigmoidGridAVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowSigmoidGridAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ pixels+16(FP), DX
+	MOVQ grid+24(FP), R8
+	MOVQ open+32(FP), R10
+	LEAQ ·actVectors+0(SB), R9
+	XORQ AX, AX
+
+nextrowSigmoidGridAVX21:
+	VCVTPS2PD    (SI), Y0
+	VCVTPS2PD    16(SI), Y8
+	VMOVUPD      224(R9), Y1
+	VMINPD       Y0, Y1, Y2
+	VMOVUPD      256(R9), Y1
+	VMAXPD       Y2, Y1, Y2
+	VMOVUPD      128(R9), Y3
+	VFNMADD231PD (R9), Y2, Y3
+	VSUBPD       128(R9), Y3, Y4
+	VFNMSUB231PD 32(R9), Y4, Y2
+	VMOVUPD      736(R9), Y4
+	VMOVUPD      224(R9), Y9
+	VMINPD       Y8, Y9, Y10
+	VMOVUPD      256(R9), Y9
+	VMAXPD       Y10, Y9, Y10
+	VMOVUPD      128(R9), Y11
+	VFNMADD231PD (R9), Y10, Y11
+	VSUBPD       128(R9), Y11, Y12
+	VFNMSUB231PD 32(R9), Y12, Y10
+	VMOVUPD      736(R9), Y12
+	VFMADD213PD  704(R9), Y2, Y4
+	VFMADD213PD  704(R9), Y10, Y12
+	VFMADD213PD  672(R9), Y2, Y4
+	VFMADD213PD  672(R9), Y10, Y12
+	VFMADD213PD  640(R9), Y2, Y4
+	VFMADD213PD  640(R9), Y10, Y12
+	VFMADD213PD  608(R9), Y2, Y4
+	VFMADD213PD  608(R9), Y10, Y12
+	VFMADD213PD  576(R9), Y2, Y4
+	VFMADD213PD  576(R9), Y10, Y12
+	VFMADD213PD  544(R9), Y2, Y4
+	VFMADD213PD  544(R9), Y10, Y12
+	VFMADD213PD  512(R9), Y2, Y4
+	VFMADD213PD  512(R9), Y10, Y12
+	VFMADD213PD  160(R9), Y2, Y4
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       Y3, Y4, Y4
+	VADDPD       160(R9), Y4, Y4
+	VXORPD       Y1, Y1, Y1
+	VFMADD213PD  160(R9), Y2, Y1
+	VDIVPD       Y4, Y1, Y1
+	VFMADD213PD  160(R9), Y10, Y12
+	VPSLLQ       $0x34, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VADDPD       160(R9), Y12, Y12
+	VXORPD       Y9, Y9, Y9
+	VFMADD213PD  160(R9), Y10, Y9
+	VDIVPD       Y12, Y9, Y9
+	VANDPD       448(R9), Y1, Y2
+	VBROADCASTSD (R8), Y15
+	VMAXPD       Y15, Y2, Y2
+	VANDPD       416(R9), Y2, Y3
+	VBROADCASTSD 32(R8), Y15
+	VPADDQ       Y15, Y3, Y3
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y3, Y5
+	VBROADCASTSD 16(R8), Y15
+	VFMADD231PD  Y15, Y1, Y4
+	VBROADCASTSD 24(R8), Y15
+	VFMADD231PD  Y15, Y1, Y5
+	VCMPPD       $0x00, Y5, Y4, Y5
+	VBROADCASTSD 8(R8), Y15
+	VCMPPD       $0x11, Y15, Y2, Y2
+	VANDPD       Y2, Y5, Y5
+	VSUBPD       Y3, Y4, Y4
+	VANDPD       480(R9), Y1, Y1
+	VORPD        Y1, Y4, Y4
+	VBLENDVPD    Y5, Y4, Y0, Y0
+	VMOVMSKPD    Y5, BX
+	XORL         $0x0f, BX
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (DI)
+	MOVB         BL, (R10)
+	ORQ          BX, AX
+	VANDPD       448(R9), Y9, Y10
+	VBROADCASTSD (R8), Y15
+	VMAXPD       Y15, Y10, Y10
+	VANDPD       416(R9), Y10, Y11
+	VBROADCASTSD 32(R8), Y15
+	VPADDQ       Y15, Y11, Y11
+	VMOVAPD      Y11, Y12
+	VMOVAPD      Y11, Y13
+	VBROADCASTSD 16(R8), Y15
+	VFMADD231PD  Y15, Y9, Y12
+	VBROADCASTSD 24(R8), Y15
+	VFMADD231PD  Y15, Y9, Y13
+	VCMPPD       $0x00, Y13, Y12, Y13
+	VBROADCASTSD 8(R8), Y15
+	VCMPPD       $0x11, Y15, Y10, Y10
+	VANDPD       Y10, Y13, Y13
+	VSUBPD       Y11, Y12, Y12
+	VANDPD       480(R9), Y9, Y9
+	VORPD        Y9, Y12, Y12
+	VBLENDVPD    Y13, Y12, Y8, Y8
+	VMOVMSKPD    Y13, BX
+	XORL         $0x0f, BX
+	VCVTPD2PSY   Y8, X8
+	VMOVUPS      X8, 16(DI)
+	SHLL         $0x04, BX
+	ORB          BL, (R10)
+	ORQ          BX, AX
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowSigmoidGridAVX21
+	VZEROUPPER
+	MOVQ         AX, any+40(FP)
+	RET
+
 // func rowAddGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 // Requires: AVX, AVX2
 TEXT ·rowAddGridAVX2(SB), NOSPLIT, $0-48
@@ -6389,6 +7096,72 @@ looprowModulateGridAVX2:
 	ADDQ       $0x20, CX
 	DECQ       BX
 	JNZ        looprowModulateGridAVX2
+	VZEROUPPER
+	RET
+
+// func rowMulGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowMulGridAVX2(SB), NOSPLIT, $0-48
+	MOVQ         n+16(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         pixels+24(FP), BX
+	MOVQ         s+32(FP), SI
+	MOVQ         grid+40(FP), DI
+	VBROADCASTSD (DI), Y6
+	VBROADCASTSD 8(DI), Y7
+	VBROADCASTSD 16(DI), Y8
+	VBROADCASTSD 24(DI), Y9
+	VBROADCASTSD 32(DI), Y10
+
+looprowMulGridAVX2:
+	VCVTPS2PD  (DX), Y0
+	VCVTPS2PD  (AX), Y1
+	VCVTPS2PD  (SI), Y2
+	VMULPD     Y1, Y0, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (CX)
+	VCVTPS2PD  16(DX), Y0
+	VCVTPS2PD  16(AX), Y1
+	VCVTPS2PD  16(SI), Y2
+	VMULPD     Y1, Y0, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowMulGridAVX2
 	VZEROUPPER
 	RET
 
@@ -6869,6 +7642,40 @@ looprowModulateFloat32AVX2:
 	ADDQ       $0x20, CX
 	DECQ       BX
 	JNZ        looprowModulateFloat32AVX2
+	VZEROUPPER
+	RET
+
+// func rowMulFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·rowMulFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         n+16(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         pixels+24(FP), BX
+	MOVQ         s+32(FP), SI
+	VMOVUPS      (SI), Y2
+	MOVL         $0x3f800000, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y3
+	MOVL         $0x7fc00000, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
+
+looprowMulFloat32AVX2:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VMULPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowMulFloat32AVX2
 	VZEROUPPER
 	RET
 

@@ -53,6 +53,17 @@ func (r *Rounder) Add(dst, x, n []float32) {
 	}
 }
 
+// Mul sets dst to rn(x n).
+func (r *Rounder) Mul(dst, x, n []float32) {
+	if r.kernels.Mul != nil {
+		r.kernels.Mul(&dst[0], &x[0], &n[0], len(x)/8, &none, &r.grid[0])
+		return
+	}
+	for i, v := range x {
+		dst[i] = r.round(float64(v) * float64(n[i]))
+	}
+}
+
 // Noise sets dst to rn(x + rn(rn(n) s)), s one for each channel.
 func (r *Rounder) Noise(dst, x, n []float32, s *[8]float32) {
 	if r.kernels.Noise != nil {

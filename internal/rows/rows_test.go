@@ -49,6 +49,7 @@ func TestOperations(t *testing.T) {
 					"add":      {func(dst, x, n []float32) { o.Add(dst, x, n) }, func(x, n, s float64) float64 { return rn(x + n) }},
 					"noise":    {func(dst, x, n []float32) { o.Noise(dst, x, n, &s) }, func(x, n, s float64) float64 { return rn(x + rn(rn(n)*s)) }},
 					"modulate": {func(dst, x, n []float32) { o.Modulate(dst, x, n, &s) }, func(x, n, s float64) float64 { return rn(x * rn(1+rn(rn(n)*s))) }},
+					"mul":      {func(dst, x, n []float32) { o.Mul(dst, x, n) }, func(x, n, s float64) float64 { return rn(x * n) }},
 					"scale":    {func(dst, x, n []float32) { o.Scale(dst, x, &s) }, func(x, n, s float64) float64 { return rn(x * s) }},
 					"shift":    {func(dst, x, n []float32) { o.Shift(dst, x, &s) }, func(x, n, s float64) float64 { return rn(x + s) }},
 					"round":    {func(dst, x, n []float32) { o.Round(dst, n) }, func(x, n, s float64) float64 { return rn(n) }},

@@ -71,6 +71,7 @@ var actFunctions = []struct {
 	{"GELUTanh", geluTanh, false},
 	{"SiLU", silu, false},
 	{"Tanh", tanh, false},
+	{"Sigmoid", sigmoid, false},
 }
 
 // each evaluates a function for one register after the other.
@@ -423,6 +424,28 @@ func silu(all ...*actKernel) {
 		e[i] = k.reduce(v, -1, cLn2, cExp)
 	}
 	quotient(all, e)
+}
+
+// sigmoid is asm.ActSigmoid. A NaN stays one: of two operands of which one is NaN the greater and the lesser are the
+// second.
+func sigmoid(all ...*actKernel) {
+	e := make([]*actExp, len(all))
+	for i, k := range all {
+		v := k.register()
+		k.load(cSteep, k.y)
+		VMINPD(k.x, k.y, v)
+		k.load(cShallow, k.y)
+		VMAXPD(v, k.y, v)
+		e[i] = k.reduce(v, -1, cLn2, cExp)
+	}
+	steps(all, e)
+	for i, k := range all {
+		k.exp(e[i])
+		k.with(VADDPD, VADDPD_BCST, k.c(cOne), e[i].q, e[i].q)
+		VXORPD(k.y, k.y, k.y)
+		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cOne), e[i].r, k.y) // 0 r + 1
+		VDIVPD(e[i].q, k.y, k.y)
+	}
 }
 
 // quotient sets y to x/(1 + e).

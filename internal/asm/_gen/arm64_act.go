@@ -49,6 +49,11 @@ var neonFunctions = []neonFunction{
 		n.table(cSteep, actFirst)
 		n.table(cShallow, actSecond)
 	}, (*neon).silu, false},
+	{"Sigmoid", func(n *neon) {
+		n.exponential(cPerLn2, cExp)
+		n.table(cSteep, actFirst)
+		n.table(cShallow, actSecond)
+	}, (*neon).sigmoid, false},
 	{"Tanh", func(n *neon) {
 		n.exponential(cPerLn2, cExp)
 		n.table(cShallow, actSecond)
@@ -224,6 +229,20 @@ func (n *neon) silu() {
 	n.cut(actX)
 	n.word(0x6ee0f800|uint32(actR)<<5|uint32(actR), "fneg v3.2d, v3.2d")
 	n.quotient()
+}
+
+// sigmoid is asm.ActSigmoid.
+func (n *neon) sigmoid() {
+	n.cut(actX)
+	n.word(0x6ee0f800|uint32(actR)<<5|uint32(actR), "fneg v3.2d, v3.2d")
+	n.reduce()
+	n.polynomial()
+	n.exp()
+	n.fadd(actQ, actOne, actQ)
+	n.zero(actF)
+	n.move(actOne, actY)
+	n.op("VFMLA %s, %s, %s", actF.as("D2"), actR.as("D2"), actY.as("D2")) // 1 + 0 r
+	n.fdiv(actY, actQ, actY)
 }
 
 // cut sets r to v within the arguments of the exponential.

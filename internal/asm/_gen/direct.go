@@ -18,6 +18,8 @@ func direct() {
 			directOutputs(i, f)
 		}
 		directAdd(i)
+		directAddLine(i, 1)
+		directAddLine(i, 4)
 		directWiden(i)
 		for _, f := range []format{float32Out, float16Out, bfloat16Out} {
 			directRound(i, f)
@@ -186,6 +188,61 @@ func directAdd(i isa) {
 	for x, r := range all {
 		VADDPD(Mem{Base: sums, Disp: x * v}, r, r)
 		VMOVUPD(r, Mem{Base: sums, Disp: x * v})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// directAddLine adds the sums of products of one output for so many times 3 vectors of pixels:
+//
+//	src   panels, step bytes apart, of [n][pixels] float32 numbers
+//	w     [n][outputs], of which the first is read
+//	n     1 or more
+//	sums  panels of [pixels], each where directAdd has the first of its outputs
+//
+// The products are added in the order of directAdd.
+func directAddLine(i isa, panels int) {
+	name, rows, v := "directAddLine"+i.name, i.outputs(), i.vector()
+	if panels > 1 {
+		name = "directAddLines" + i.name
+	}
+	TEXT(name, NOSPLIT, "func(src *float32, step int, w *float64, n int, sums *float64)")
+	Pragma("noescape")
+	Doc(name + " adds sums of products of one output: see asm/direct.go.")
+	src := []reg.Register{Load(Param("src"), GP64())}
+	if panels > 1 {
+		step := Load(Param("step"), GP64())
+		for p := range panels - 1 {
+			at := GP64()
+			MOVQ(src[p], at)
+			ADDQ(step, at)
+			src = append(src, at)
+		}
+	}
+	w, n, sums := Load(Param("w"), GP64()), Load(Param("n"), GP64()), Load(Param("sums"), GP64())
+	all, k, t := i.wide[:panels*vectors], i.wide[panels*vectors], i.wide[panels*vectors+1:]
+	for _, r := range all {
+		VXORPD(r, r, r)
+	}
+	Label(name)
+	VBROADCASTSD(Mem{Base: w}, k)
+	for p, at := range src {
+		for x := range vectors {
+			u := t[(p*vectors+x)%3]
+			VCVTPS2PD(Mem{Base: at, Disp: x * v / 2}, u)
+			VFMADD231PD(u, k, all[p*vectors+x])
+		}
+	}
+	for _, at := range src {
+		ADDQ(U32(uint32(vectors*v/2)), at)
+	}
+	ADDQ(Imm(uint64(8*rows)), w)
+	DECQ(n)
+	JNZ(LabelRef(name))
+	for x, r := range all {
+		at := Mem{Base: sums, Disp: x/vectors*rows*vectors*v + x%vectors*v}
+		VADDPD(at, r, r)
+		VMOVUPD(r, at)
 	}
 	VZEROUPPER()
 	RET()

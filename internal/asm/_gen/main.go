@@ -22,6 +22,7 @@ var kernels = map[string]func(){
 	"rows":     rowKernels,
 	"singles":  singles,
 	"units":    units,
+	"whole":    whole,
 	"winograd": winograd,
 }
 

@@ -52,6 +52,9 @@ var rowOperations = []rowOperation{
 			VADDPS(one, n, n)
 			VMULPS(n, x, x)
 		}},
+	{"Mul", true, // rn(x n)
+		func(r *rounder, x, n reg.VecPhysical, s Op) { VMULPD(n, x, x) },
+		func(x, n, s, one reg.VecPhysical) { VMULPS(n, x, x) }},
 	{"Scale", false, // rn(x s)
 		func(r *rounder, x, n reg.VecPhysical, s Op) { VMULPD(s, x, x) },
 		func(x, n, s, one reg.VecPhysical) { VMULPS(s, x, x) }},

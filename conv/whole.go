@@ -1,0 +1,88 @@
+package conv
+
+import (
+	"sync"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/whole"
+)
+
+// wholePixels is the memory of a worker: what some pixels read, and the sums.
+type wholePixels struct {
+	windows whole.Panels
+	sums    whole.Sums
+}
+
+var wholePool = sync.Pool{New: func() any { return new(wholePixels) }}
+
+// wholes convolves in float64 if weights and pixels are small whole numbers, and reports whether it did. Their sums are
+// exact in any order: see package whole. What the pixels of a panel read is laid side by side, term by term.
+func (j *job) wholes() bool {
+	if j.dst.Format != fp16.Float64 || !whole.Runs() || !j.k.finiteBias {
+		return false
+	}
+	weights := j.k.whole()
+	if weights == nil {
+		return false
+	}
+	numbers := grown(&j.memory.whole, len(j.src.Data))
+	most, ok := whole.Narrow(numbers, j.src.Data)
+	if !ok || !whole.FitMost(weights, most) {
+		return false
+	}
+	asm.RanHere("convolution of whole numbers", true)
+	area := j.dst.H() * j.dst.W()
+	panels := (area + asm.WholeColumns - 1) / asm.WholeColumns
+	par.For(j.dst.N()*panels, func(i int) {
+		w := wholePool.Get().(*wholePixels)
+		defer wholePool.Put(w)
+		n, first := i/panels, i%panels*asm.WholeColumns
+		w.windows.Make(min(asm.WholeColumns, area-first), j.k.taps())
+		j.gather(&w.windows, numbers[n*len(numbers)/j.src.N():], first, min(asm.WholeColumns, area-first))
+		whole.Multiply(j.dst.Data[n*j.k.oc*area+first:], area, 1, weights, &w.windows, 0, j.k.bias, &w.sums)
+	})
+	return true
+}
+
+// gather lays out what pixels from the first one on read of a sample.
+func (j *job) gather(to *whole.Panels, sample []int16, first, pixels int) {
+	width, plane, t := j.src.W(), j.src.H()*j.src.W(), 0
+	for c := range j.k.ic {
+		channel := sample[c*plane:][:plane]
+		for ky := range j.k.kh {
+			for kx := range j.k.kw {
+				term := to.Term(t)
+				y, x := first/j.dst.W(), first%j.dst.W()
+				for i := range pixels {
+					if row, col := j.rows.tap(y, ky), j.cols.tap(x, kx); row >= 0 && col >= 0 {
+						term[2*i] = channel[row*width+col]
+					}
+					if x++; x == j.dst.W() {
+						x, y = 0, y+1
+					}
+				}
+				t++
+			}
+		}
+	}
+}
+
+// whole returns the weights as whole numbers, nil if they are none.
+func (k *Kernel) whole() *whole.Lines {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.lookedAt {
+		k.lookedAt = true
+		taps := k.taps()
+		weights := make([]float64, k.oc*taps)
+		for i := range weights {
+			weights[i] = k.packed[k.at(i/taps, i%taps)]
+		}
+		if l := new(whole.Lines); l.Set(weights, k.oc, taps, taps, 1) {
+			k.asWhole = l
+		}
+	}
+	return k.asWhole
+}
