@@ -38,8 +38,7 @@ func logistic(x, y float64) float64 { return exponential(x)*(1-y) + 7*u }
 func minusOne(x, y float64) float64 {
 	off := 3.0 * u
 	if x < 0 {
-		e := elem.Exp(x)
-		off += exponential(x) * max(1, e/(1-e))
+		off += exponential(x) * max(1, -elem.Exp(x)/elem.Expm1(x))
 	}
 	return off * math.Abs(y)
 }
