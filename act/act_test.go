@@ -19,6 +19,7 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/hashed"
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -243,7 +244,7 @@ func TestKernels(t *testing.T) {
 				for i := range x {
 					x[i] = format.Round(r.NormFloat64())
 				}
-				open += bits.OnesCount64(fn.kernel(kernels).Apply(y, x, grids[format]))
+				open += bits.OnesCount64(fn.kernel(kernels).Apply(y, x, rows.Grid(format)))
 			}
 			t.Logf("%-9s %-8v %.5f open", fn.name, format, float64(open)/n)
 			if format == fp16.Float32 && open > n/1000 || format != fp16.Float32 && open > n/100_000 {

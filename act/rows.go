@@ -1,38 +1,33 @@
 package act
 
 import (
-	"math/bits"
-
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/rows"
 )
 
 // Rows applies an activation to rows of float32 numbers, with the bits of
 // [Forward]. It may be used by several goroutines.
 type Rows struct {
-	fn     *function
-	format fp16.Format
-	row    asm.RowAct    // nil if there is none
-	grid   *float64      // of row
-	some   asm.ActKernel // for float64 numbers, nil if there is none
-	fast   bool          // GELU, in fast arithmetic
+	fn   *function
+	of   rows.Function
+	fast bool // GELU, in fast arithmetic
 }
 
 // NewRows prepares an activation with results of a format: Float32, or Float16 or
 // BFloat16 for rows of numbers of it.
 func NewRows(f Func, format fp16.Format) *Rows {
-	if int(f) >= len(functions) || grids[format] == nil || format == fp16.TF32 {
+	if int(f) >= len(functions) || rows.Grid(format) == nil || format == fp16.TF32 {
 		panic("act: unknown function or format")
 	}
 	fn := &functions[f]
-	r := &Rows{fn: fn, format: format, some: fn.choose(format)}
+	r := &Rows{fn: fn, of: rows.Function{Format: format, Some: fn.choose(format), At: func(x float64) float64 { return fn.at(x, format) }}}
 	if k := asm.RowKernels(); k != nil {
 		acts := &k.Act[asm.RowFloat32]
 		if format != fp16.Float32 {
 			acts = &k.Act[asm.RowGrid]
 		}
-		r.grid = grids[format].Guard()
-		r.row = [...]asm.RowAct{ReLU: k.ReLU, GELU: acts.GELU, GELUTanh: acts.GELUTanh, SiLU: acts.SiLU, Tanh: acts.Tanh}[f]
+		r.of.Row = [...]asm.RowAct{ReLU: k.ReLU, GELU: acts.GELU, GELUTanh: acts.GELUTanh, SiLU: acts.SiLU, Tanh: acts.Tanh}[f]
 	}
 	return r
 }
@@ -50,13 +45,10 @@ func NewFastRows(f Func, format fp16.Format) *Rows {
 func (r *Rows) Fast() bool { return r.fast }
 
 // Space is the memory of one goroutine that applies activations to rows.
-type Space struct {
-	open     []uint8
-	src, dst [64]float64
-}
+type Space = rows.Space
 
 // NewSpace returns memory for rows of w pixels of 8 numbers.
-func NewSpace(w int) *Space { return &Space{open: make([]uint8, w)} }
+func NewSpace(w int) *Space { return rows.NewSpace(w) }
 
 // Apply sets dst to the function of src, whole pixels of 8 numbers each. The two
 // lie apart.
@@ -66,30 +58,7 @@ func (r *Rows) Apply(dst, src []float32, w *Space) {
 		copy(dst, src)
 	case r.fast:
 		fastRow(dst, src)
-	case r.row != nil:
-		if r.row(&dst[0], &src[0], len(src)/8, r.grid, &w.open[0]) == 0 {
-			return
-		}
-		for p, o := range w.open[:len(src)/8] {
-			for ; o != 0; o &= o - 1 {
-				i := 8*p + bits.TrailingZeros8(o)
-				dst[i] = float32(r.fn.at(float64(src[i]), r.format))
-			}
-		}
 	default:
-		for at := 0; at < len(src); at += len(w.src) {
-			n := min(len(src)-at, len(w.src))
-			for i, v := range src[at : at+n] {
-				w.src[i] = float64(v)
-			}
-			if r.some != nil {
-				r.fn.vectors(r.some, w.dst[:n], w.src[:n], r.format)
-			} else {
-				r.fn.apply(w.dst[:n], w.src[:n], r.format)
-			}
-			for i, v := range w.dst[:n] {
-				dst[at+i] = float32(v)
-			}
-		}
+		r.of.Apply(dst, src, w)
 	}
 }

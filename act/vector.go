@@ -1,25 +1,15 @@
 package act
 
 import (
-	"math/bits"
-
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/rows"
 )
-
-// grids are the formats that the kernels round to.
-var grids = map[fp16.Format]*asm.ActGrid{}
-
-func init() {
-	for _, f := range []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16} {
-		grids[f] = asm.NewActGrid(f.Ulp(1), f.SmallestNormal(), f.Largest())
-	}
-}
 
 // choose returns the kernel that runs, nil if there is none for the format.
 func (fn *function) choose(f fp16.Format) asm.ActKernel {
 	a := asm.ActKernels()
-	if a == nil || grids[f] == nil {
+	if a == nil || rows.Grid(f) == nil {
 		asm.Ran(fn.name + ", plain Go")
 		return nil
 	}
@@ -27,23 +17,7 @@ func (fn *function) choose(f fp16.Format) asm.ActKernel {
 	return fn.kernel(a)
 }
 
-// vectors applies a kernel to as many elements as fill vectors, from the first
-// one on, and returns their number. What the kernel leaves open, a few in ten
-// thousand, is computed like everything else without one.
+// vectors is [rows.Vectors] of a kernel.
 func (fn *function) vectors(kernel asm.ActKernel, dst, src []float64, f fp16.Format) (done int) {
-	if kernel == nil {
-		return 0
-	}
-	g := grids[f]
-	for len(src)-done >= 8 {
-		n := min(len(src)-done, 64) &^ 7
-		d := dst[done : done+n]
-		open := kernel.Apply(d, src[done:done+n], g)
-		for ; open != 0; open &= open - 1 {
-			i := bits.TrailingZeros64(open)
-			d[i] = fn.at(d[i], f)
-		}
-		done += n
-	}
-	return done
+	return rows.Vectors(kernel, rows.Grid(f), dst, src, func(x float64) float64 { return fn.at(x, f) })
 }

@@ -36,6 +36,9 @@ var Addition = Binary{Of: pointwise.Add}
 // Where chooses from its second and its third input by the first: not 0 is true.
 type Where struct{}
 
+// Multiplication is the product of two inputs, number by number.
+var Multiplication = Binary{Of: pointwise.Mul}
+
 // Name implements [Op].
 func (o Unary) Name() string { return o.Func.Name() }
 

@@ -54,6 +54,14 @@ func (a Act) pieces(m Mode, _ int, out Type, _ []*tensor.Tensor) func(d []float6
 	return func(d []float64, _ int) { line(d, d) }
 }
 
+func (o Unary) pieces(_ Mode, _ int, out Type, _ []*tensor.Tensor) func(d []float64, at int) {
+	if out.Format == fp16.Int64 {
+		return nil
+	}
+	line := o.Lines(out.Format)
+	return func(d []float64, _ int) { line(d, d) }
+}
+
 func (o Binary) pieces(m Mode, k int, out Type, in []*tensor.Tensor) func(d []float64, at int) {
 	if o.Alpha != nil || o.truths() || out.Format == fp16.Int64 {
 		return nil

@@ -133,18 +133,15 @@ func (c *compiler) node(i int) error {
 			c.append(out, c.imaged(n.In[0]), actStage{c.activation(op.Func, to.Format)}, to, d)
 			return nil
 		}
+	case graph.Unary:
+		if c.reads(n, 1) && c.imagesOf(i) {
+			d.Op, d.Kernel = op.Name(), kernelName("rows")
+			x := c.imaged(n.In[0])
+			c.append(out, x, functionStage{op.Rows(to.Format), x.c}, to, d)
+			return nil
+		}
 	case graph.Binary:
-		if op == graph.Addition && c.reads(n, 2) && slices.Equal(c.values[n.In[0]].of.Shape, c.values[n.In[1]].of.Shape) {
-			d.Op, d.Kernel = "add", kernelName("rows")
-			a, b := c.imaged(n.In[0]), c.imaged(n.In[1])
-			if !c.open(a) && c.open(b) {
-				a, b = b, a // the sum is the same
-			}
-			if c.open(a) { // the pass waits for the other operand
-				k := slices.Index(c.p.passes, pass(a.pass))
-				c.p.passes = append(slices.Delete(c.p.passes, k, k+1), pass(a.pass))
-			}
-			c.append(out, a, addStage{rows.New(to.Format), b.virtual}, to, d)
+		if (op == graph.Addition || op == graph.Multiplication && c.imagesOf(i)) && c.reads(n, 2) && c.pair(n, op, d) {
 			return nil
 		}
 	case graph.Noise:
@@ -160,6 +157,55 @@ func (c *compiler) node(i int) error {
 	}
 	c.other(i, d)
 	return nil
+}
+
+// pair compiles a sum or a product of two images of one size, or a product with one of one pixel.
+func (c *compiler) pair(n *graph.Node, op graph.Binary, d *describer) bool {
+	x, y, out := c.values[n.In[0]].of.Shape, c.values[n.In[1]].of.Shape, c.p.program.Type(n.Out[0])
+	product := op == graph.Multiplication
+	channels := product && slices.Equal(x[:2], y[:2])
+	switch pixel := []int{1, 1}; {
+	case slices.Equal(x, y):
+		channels = false
+	case channels && slices.Equal(y[2:], pixel) && slices.Equal(x, out.Shape):
+	case channels && slices.Equal(x[2:], pixel) && slices.Equal(y, out.Shape):
+		n = &graph.Node{In: []int{n.In[1], n.In[0]}, Out: n.Out} // the product is the same
+	default:
+		return false
+	}
+	d.Op, d.Kernel = op.Name(), kernelName("rows")
+	a, b := c.imaged(n.In[0]), c.imaged(n.In[1])
+	if !channels && !c.open(a) && c.open(b) {
+		a, b = b, a // so is the sum
+	}
+	if c.open(a) { // the pass waits for the other operand
+		k := slices.Index(c.p.passes, pass(a.pass))
+		c.p.passes = append(slices.Delete(c.p.passes, k, k+1), pass(a.pass))
+	}
+	rounder := rows.New(out.Format)
+	switch {
+	case channels:
+		c.append(n.Out[0], a, scaleStage{rounder, b.virtual}, out, d)
+	case product:
+		c.append(n.Out[0], a, pairStage{rounder.Mul, b.virtual}, out, d)
+	default:
+		c.append(n.Out[0], a, pairStage{rounder.Add, b.virtual}, out, d)
+	}
+	return true
+}
+
+// imagesOf reports whether all inputs of a node are images already, of the format that the operation
+// takes and returns.
+func (c *compiler) imagesOf(i int) bool {
+	n := &c.g.Nodes[i]
+	to := c.p.program.Type(n.Out[0]).Format
+	for k, v := range n.In {
+		x := c.values[v]
+		if x == nil || x.virtual == nil || x.of.Format != to || c.p.program.Operand(i, k) != to {
+			return false
+		}
+	}
+	return true
 }
 
 // reads reports whether the first inputs of a node, so many, are images that nodes

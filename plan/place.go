@@ -54,8 +54,8 @@ func (c *compiler) placeImages() (most int) {
 		case *rowPass:
 			use(i, x.src, x.dst)
 			for _, s := range x.stages {
-				if a, ok := s.(addStage); ok {
-					use(i, a.other)
+				if other := others(s); other != nil {
+					use(i, other)
 				}
 			}
 		}
@@ -63,7 +63,7 @@ func (c *compiler) placeImages() (most int) {
 	for i, x := range p.passes {
 		if r, ok := x.(*rowPass); ok {
 			for _, s := range r.stages {
-				if a, ok := s.(addStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) { // a norm may read its source again
+				if a, ok := s.(pairStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) { // a norm may read its source again
 					r.dst.in = a.other
 				}
 			}
@@ -135,8 +135,8 @@ func (c *compiler) bind() {
 		case *rowPass:
 			of[0].Bytes += 4 * int64(x.src.size)
 			for _, s := range x.stages {
-				if a, ok := s.(addStage); ok {
-					of[len(of)-1].Bytes += 4 * int64(a.other.size)
+				if other := others(s); other != nil {
+					of[len(of)-1].Bytes += 4 * int64(other.size)
 				}
 			}
 			of[len(of)-1].Bytes += 4 * int64(x.dst.size)

@@ -40,14 +40,58 @@ type actStage struct{ *act.Rows }
 
 func (s actStage) apply(dst, src []float32, n, b, y int, w *worker) { s.Apply(dst, src, w.act) }
 
-// addStage is a residual sum.
-type addStage struct {
+// functionStage is a function of one number that need not be 0 at 0.
+type functionStage struct {
+	*rows.Function
+	channels int
+}
+
+func (s functionStage) apply(dst, src []float32, n, b, y int, w *worker) {
+	s.Apply(dst, src, w.act)
+	clean(dst, 8*(b+1)-s.channels)
+}
+
+// pairStage is a residual sum, or a product, with another image.
+type pairStage struct {
+	combine func(dst, x, n []float32)
+	other   *virtual
+}
+
+func (s pairStage) apply(dst, src []float32, n, b, y int, w *worker) {
+	s.combine(dst, src, s.other.img.Row(n, b, y))
+	clean(dst, 8*(b+1)-s.other.c)
+}
+
+// scaleStage is a product with an image of one pixel.
+type scaleStage struct {
 	*rows.Rounder
 	other *virtual
 }
 
-func (s addStage) apply(dst, src []float32, n, b, y int, w *worker) {
-	s.Add(dst, src, s.other.img.Row(n, b, y))
+func (s scaleStage) apply(dst, src []float32, n, b, y int, w *worker) {
+	s.Scale(dst, src, (*[8]float32)(s.other.img.Row(n, b, 0)))
+	clean(dst, 8*(b+1)-s.other.c)
+}
+
+// others returns the image that a stage reads beside its row, nil for none.
+func others(s stage) *virtual {
+	switch s := s.(type) {
+	case pairStage:
+		return s.other
+	case scaleStage:
+		return s.other
+	}
+	return nil
+}
+
+// clean clears the last channels of pixels, those that are missing in a block.
+func clean(row []float32, missing int) {
+	if missing <= 0 {
+		return
+	}
+	for x := 8; x <= len(row); x += 8 {
+		clear(row[x-missing : x])
+	}
 }
 
 type noiseStage struct{ *noise.Rows }
@@ -181,11 +225,7 @@ func (r *rowPass) row(n, b, y int, w *worker) {
 		}
 		return w.row[i%2][:len(src)]
 	}
-	if missing := 8*(b+1) - r.src.c; missing > 0 { // a convolution may leave NaN there
-		for x := 8; x <= len(src); x += 8 {
-			clear(src[x-missing : x])
-		}
-	}
+	clean(src, 8*(b+1)-r.src.c) // a convolution may leave NaN there
 	r.p.look(src)
 	first := 0
 	if r.norm != nil {

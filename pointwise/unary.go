@@ -59,14 +59,11 @@ func Unary(dst, src *tensor.Tensor, f Func) {
 		panic("pointwise: shapes differ")
 	}
 	mustNotNarrow(dst, src)
-	p := f.in(dst.Format)
+	p, kernel := f.in(dst.Format), f.fn.kernel(dst.Format)
 	n := len(src.Data)
 	par.For((n+chunk-1)/chunk, func(i int) {
 		lo, hi := i*chunk, min((i+1)*chunk, n)
-		d := dst.Data[lo:hi]
-		for i, x := range src.Data[lo:hi] {
-			d[i] = f.fn.at(x, p, dst.Format)
-		}
+		f.fn.line(kernel, dst.Data[lo:hi], src.Data[lo:hi], p, dst.Format)
 	})
 }
 

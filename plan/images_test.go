@@ -1,0 +1,106 @@
+package plan_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/plan"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestFunctionsOfImages: functions of one number, products of two images and those with an image of one pixel, as
+// detectors and nets that squeeze have them, stay in images between convolutions and have the bits of Run, in every mode
+// and instruction set, for channels that leave blocks unfilled, with numbers that are not finite.
+func TestFunctionsOfImages(t *testing.T) {
+	isa := asm.ISA()
+	defer asm.Use(isa)
+	r := rand.New(rand.NewPCG(41, 42))
+	names := []string{"sigmoid", "hardsigmoid", "hardswish", "leaky_relu", "exp", "softplus", "abs", "clip"}
+	for trial := range 60 {
+		g := graph.New(new(graph.Kept))
+		c, side := []int{3, 8, 13, 16, 1}[trial%5], 4+r.IntN(9)
+		op := func(name string, in ...int) int {
+			attributes := map[string]string{"clip": `{"min": 0, "max": 6}`, "adaptive_avg_pool2d": `{"output_size": 1}`}[name]
+			o, err := graph.Bind(name, []byte(attributes))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g.Add(o, "", in...)
+		}
+		convolved := func(x, from, to, size int) int {
+			return g.Add(graph.Conv{Params: conv.Square(1, size/2, conv.Zeros)}, "", x, g.Constant("", random(r, fp16.Float32, to, from, size, size)))
+		}
+		x := g.Input("x")
+		y := convolved(x, 2, c, 3)
+		name := names[trial%len(names)]
+		f := op(name, y)
+		y = op("mul", [][]int{{y, f}, {f, y}}[trial%2]...)
+		pixel := op("sigmoid", convolved(op("adaptive_avg_pool2d", y), c, c, 1))
+		y = op("mul", [][]int{{y, pixel}, {pixel, y}}[trial/2%2]...)
+		if trial%3 == 1 {
+			line := func() int { return g.Constant("", random(r, fp16.Float32, c)) }
+			y = g.Add(graph.GroupNorm{Groups: 1, Eps: 1e-5}, "", op("sigmoid", y), line(), line())
+		}
+		if trial%4 < 2 { // the sum's channels that are missing must not be those of a convolution of infinities
+			y = op("add", op("sigmoid", y), convolved(x, 2, c, 3))
+		}
+		y = convolved(y, c, 5, 3)
+		g.Outputs = []int{op(name, y), y}
+		image := graph.Type{Shape: []int{1 + trial%2, 2, side, side + 1}, Format: fp16.Float32}
+		in := random(r, image.Format, image.Shape...)
+		if trial%3 == 0 {
+			in.Data[r.IntN(len(in.Data))] = []float64{math.Inf(1), math.NaN(), 1e30}[trial/3%3]
+		}
+		m := [][2]string{{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cpu"}}[trial%4]
+		mode, err := graph.ParseMode(m[0], m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := g.Infer(mode, image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := program.Run(&graph.Run{}, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, isa := range asm.ISAs() {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			p, err := plan.New(g, mode, image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []*tensor.Tensor
+			for k := range g.Outputs {
+				out = append(out, tensor.New(p.Type(k).Format, p.Type(k).Shape...))
+			}
+			if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{in}); err != nil {
+				t.Fatal(err)
+			}
+			for k := range out {
+				for i, v := range out[k].Data {
+					if math.Float64bits(v) != math.Float64bits(want[k].Data[i]) {
+						t.Fatalf("trial %d, %s, %v, %s: number %d of output %d is %v, want %v", trial, name, m, isa, i, k, v, want[k].Data[i])
+					}
+				}
+			}
+			apart := slices.DeleteFunc(p.Nodes(), func(n plan.Node) bool {
+				return n.Op != "sigmoid" && n.Op != "mul" || strings.HasPrefix(n.Kernel, "rows")
+			})
+			if m[1] == "" && len(apart) > 0 {
+				t.Fatalf("trial %d, %s: not done in images: %s", trial, isa, fmt.Sprint(apart))
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package pointwise
+
+import (
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/rows"
+)
+
+// vectors are the kernels of a function: of float64 numbers, and of rows.
+type vectors struct {
+	some func(a *asm.Act) asm.ActKernel
+	row  func(a *asm.RowActs) asm.RowAct
+}
+
+// vectored are the functions that have kernels, which evaluate them with a bound of their own.
+var vectored = map[string]vectors{
+	"sigmoid": {func(a *asm.Act) asm.ActKernel { return a.Sigmoid }, func(a *asm.RowActs) asm.RowAct { return a.Sigmoid }},
+}
+
+// kernel returns the kernel for results of a format, nil if there is none.
+func (fn *function) kernel(f fp16.Format) asm.ActKernel {
+	v, has := vectored[fn.name]
+	if !has || rows.Grid(f) == nil {
+		return nil
+	}
+	a := asm.ActKernels()
+	asm.RanHere(fn.name, a != nil)
+	if a == nil {
+		return nil
+	}
+	return v.some(a)
+}
+
+// line sets dst to the function of src, by a kernel if it is not nil.
+func (fn *function) line(kernel asm.ActKernel, dst, src []float64, p *args, f fp16.Format) {
+	done := 0
+	if kernel != nil {
+		done = rows.Vectors(kernel, rows.Grid(f), dst, src, func(x float64) float64 { return fn.at(x, p, f) })
+	}
+	for i, x := range src[done:] {
+		dst[done+i] = fn.at(x, p, f)
+	}
+}
+
+// Lines returns what sets dst to the function of src, as [Unary] does with results of a format. The two are of one
+// length, and the same numbers or apart. It is for package plan.
+func (f Func) Lines(format fp16.Format) func(dst, src []float64) {
+	kernel, p := f.fn.kernel(format), f.in(format)
+	return func(dst, src []float64) { f.fn.line(kernel, dst, src, p, format) }
+}
+
+// Rows returns the function of rows of pixels, with results of a format, which are as those of [Unary]. It is for
+// package plan.
+func (f Func) Rows(format fp16.Format) *rows.Function {
+	p := f.in(format)
+	r := &rows.Function{Format: format, Some: f.fn.kernel(format), At: func(x float64) float64 { return f.fn.at(x, p, format) }}
+	if k := asm.RowKernels(); k != nil && r.Some != nil {
+		acts := &k.Act[asm.RowFloat32]
+		if format != fp16.Float32 {
+			acts = &k.Act[asm.RowGrid]
+		}
+		r.Row = vectored[f.fn.name].row(acts)
+	}
+	return r
+}
