@@ -29,13 +29,13 @@ func TestPieces(t *testing.T) {
 			return g.Add(bound(name, attributes), fmt.Sprint(name, len(g.Nodes)), in...)
 		}
 		constant := func(shape ...int) int { return g.Constant("w", random(r, fp16.Float32, shape...)) }
-		x, skip := g.Input("x"), 0
+		x, w, skip := g.Input("x"), g.Input("w"), 0
 		skip = op("relu", "", op("matmul", "", x, constant(k, n))) // a tensor that is there before
 		var y int
 		if trial%2 == 0 {
 			y = op("linear", "", x, constant(n, k), constant(n))
 		} else {
-			y = op("matmul", "", x, op("tanh", "", constant(batch, k, n)))
+			y = op("matmul", "", x, op("tanh", "", w))
 		}
 		joined := 2
 		for range 1 + r.IntN(4) {
@@ -59,16 +59,18 @@ func TestPieces(t *testing.T) {
 		}
 		g.Outputs = []int{y}
 		of := graph.Type{Shape: []int{batch, rows, k}, Format: fp16.Float32}
+		ofW := graph.Type{Shape: []int{batch, k, n}, Format: fp16.Float32}
 		in := random(r, fp16.Float32, of.Shape...)
+		both := []*tensor.Tensor{in, random(r, fp16.Float32, ofW.Shape...)}
 		if trial%5 == 0 {
 			in.Data[r.IntN(len(in.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(3)]
 		}
 		for _, mode := range []graph.Mode{{Precision: fp16.Float32}, {Precision: fp16.Float32, Fast: true}, {Precision: fp16.BFloat16, Autocast: graph.CPU2}, {Precision: fp16.Float16, Autocast: graph.CUDA2}, {Precision: fp16.TF32}} {
-			p, err := plan.New(g, mode, of)
+			p, err := plan.New(g, mode, of, ofW)
 			if err != nil {
 				t.Fatal(err)
 			}
-			program, err := g.Infer(mode, of)
+			program, err := g.Infer(mode, of, ofW)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,13 +79,13 @@ func TestPieces(t *testing.T) {
 				for _, v := range t.Data {
 					finite = finite && v-v == 0
 				}
-			}}, in)
+			}}, both...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			out := []*tensor.Tensor{tensor.New(p.Type(0).Format, p.Type(0).Shape...)}
 			for _, p.Watch = range []bool{false, true} {
-				if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{in}); err != nil {
+				if err := p.Run(nil, noise.Time{}, out, both); err != nil {
 					t.Fatal(err)
 				}
 				for i, v := range want[0].Data {

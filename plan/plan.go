@@ -83,6 +83,12 @@ func NewFor(workers int, g *graph.Graph, mode graph.Mode, in ...graph.Type) (*Pl
 	if err != nil {
 		return nil, err
 	}
+	if of := settled(g, program, mode); of != g {
+		if program, err = of.Infer(mode, in...); err != nil {
+			return nil, err
+		}
+		g = of
+	}
 	p := &Plan{graph: g, program: program, mode: mode, isa: asm.ISA(), workers: make([]*worker, workers),
 		given: make([]*tensor.Tensor, len(g.Inputs)), wanted: make([]*tensor.Tensor, len(g.Outputs))}
 	p.space.Workers = workers
