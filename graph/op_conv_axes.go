@@ -145,6 +145,15 @@ func (d *depth) taps(z int) (of []tap) {
 func (c Convolution) Eval(call *Call) error {
 	y, x, w := call.Out[0], call.In(0), call.in[1]
 	if len(c.stride) == 1 {
+		if op, ok := c.image().(Conv); ok {
+			g, err := op.Geometry(1, w.Shape[2])
+			if err != nil {
+				return err
+			}
+			if call.few(lineImage(y), lineImage(x), 1, w.Shape[2], g, c.groups) {
+				return nil
+			}
+		}
 		k := kernelOf(call, c.groups, c.transposed, "", lineImage)
 		return c.convolve(lineImage(y), lineImage(x), k, 1, w.Shape[2])
 	}

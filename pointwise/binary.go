@@ -2,6 +2,7 @@ package pointwise
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
@@ -119,11 +120,17 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 	}
 	mustNotNarrow(dst, a, b)
 	o := &operations[op]
-	ieee := plainly(dst.Format, op, a.Format, b.Format)
+	ieee, short := plainly(dst.Format, op, a.Format, b.Format), o.short(dst.Format, op, a.Format, b.Format)
 	each(dst, []*tensor.Tensor{a, b}, func(d []float64, in []run) {
 		x, y := in[0], in[1]
 		if ieee {
 			arithmetic(d, x, y, op, dst.Format)
+			return
+		}
+		if short != nil {
+			for i := range d {
+				d[i] = short(x.data[x.step*i], y.data[y.step*i])
+			}
 			return
 		}
 		for i := range d {
@@ -164,6 +171,45 @@ func AddScaled(dst, a, b *tensor.Tensor, alpha float64) {
 	})
 }
 
+// short returns what at does for operands of those formats, where it takes less: comparisons, and what is one of the
+// operands, are numbers of the result's format; sums and products of whole numbers below 2^53 are exact; and squares of
+// float32 numbers are, before they are rounded. It is nil for others.
+func (o *operation) short(f fp16.Format, op Op, a, b fp16.Format) func(a, b float64) float64 {
+	same := a == f && b == f
+	switch {
+	case op >= Equal, same && Minimum <= op && op <= FMax:
+		return func(a, b float64) float64 {
+			y, _ := o.eval(a, b)
+			if y != y {
+				return fp16.NaN
+			}
+			return y
+		}
+	case same && f == fp16.Int64 && op <= Mul:
+		return func(x, y float64) float64 {
+			v := float64(x * y)
+			switch op {
+			case Add:
+				v = x + y
+			case Sub:
+				v = x - y
+			}
+			if math.Abs(v) < 1<<53 {
+				return v
+			}
+			return o.at(x, y, f)
+		}
+	case op == Pow && f != fp16.Float64 && f != fp16.Int64 && a != fp16.Float64 && a != fp16.Int64:
+		return func(a, b float64) float64 {
+			if b == 2 {
+				return f.Round(float64(a * a))
+			}
+			return o.at(a, b, f)
+		}
+	}
+	return nil
+}
+
 // at returns the operation of a and b, rounded to f.
 func (o *operation) at(a, b float64, f fp16.Format) float64 {
 	y, bound := o.eval(a, b)
@@ -181,6 +227,7 @@ func (o *operation) at(a, b float64, f fp16.Format) float64 {
 // Binary. A Float64 a or b needs a Float64 dst. Misuse panics.
 func Where(dst, c, a, b *tensor.Tensor) {
 	mustNotNarrow(dst, a, b)
+	same := a.Format == dst.Format && b.Format == dst.Format
 	each(dst, []*tensor.Tensor{c, a, b}, func(d []float64, in []run) {
 		c, x, y := in[0], in[1], in[2]
 		for i := range d {
@@ -188,7 +235,10 @@ func Where(dst, c, a, b *tensor.Tensor) {
 			if c.data[c.step*i] != 0 {
 				v = x.data[x.step*i]
 			}
-			d[i] = dst.Format.Round(v)
+			if !same || v != v {
+				v = dst.Format.Round(v)
+			}
+			d[i] = v
 		}
 	})
 }

@@ -197,7 +197,11 @@ func QuantizeDynamic(dst, scale, zero, x *tensor.Tensor) error {
 		least, greatest = min(least, v), max(greatest, v)
 	}
 	step := (greatest - least) / 255
-	if f := scale.Format; f != fp16.Float64 {
+	// The difference and the quotient are rounded: 2 U, and what they are relative to.
+	if f := scale.Format; f == fp16.Float64 {
+	} else if y, ok := f.Decide(step, 2.1*0x1p-53*step); ok {
+		step = y
+	} else {
 		span := new(big.Rat).SetFloat64(greatest)
 		span.Sub(span, new(big.Rat).SetFloat64(least))
 		step = f.Round(exact.Ratio(span.Quo(span, big.NewRat(255, 1))))
