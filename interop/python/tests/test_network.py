@@ -162,6 +162,34 @@ class Describe(unittest.TestCase):
         for line, part in zip(e.exception.layers, ("masked_select.default: a size that depends on numbers: want", "rand_like: rand_like.default: random numbers: want", "special_bessel_j0")):
             self.assertIn(part, line)
 
+    def test_behind(self):
+        """What follows an operation that is missing is asked for too, and all of it is counted."""
+        class M(nn.Module):
+            def forward(self, x):
+                y = torch.special.bessel_j0(x)
+                a, b = torch.frexp(torch.special.bessel_j1(y.reshape(-1) + 1))
+                return torch.special.bessel_j1(a * b), torch.special.bessel_j1(y)
+
+        with self.assertRaises(refrun.Unsupported) as e:
+            refrun.describe(M().eval(), (torch.randn(2, 3),))
+        self.assertEqual(len(e.exception.layers), 5, e.exception.layers)
+        self.assertIn("(special_bessel_j1.default 3, special_bessel_j0.default 1, frexp.Tensor 1)", str(e.exception))
+
+    def test_kept(self):
+        """What a module keeps from its first call is of numbers afterwards, too."""
+        class Grid(nn.Module):
+            grid = None
+
+            def forward(self, x):
+                if self.grid is None:
+                    self.grid = list(torch.meshgrid(torch.linspace(0, 1, x.shape[0]), torch.linspace(0, 2, x.shape[1]), indexing="ij"))
+                return torch.cat([x, *self.grid])
+
+        m, x = nn.Sequential(Grid()), torch.randn(5, 7)
+        y = refrun.reference(m)(x)
+        refrun.describe(m, (x,))
+        self.assertTrue(torch.equal(y, m(x)))
+
     def test_refused(self):
         with self.assertRaisesRegex(refrun.UnsupportedLayer, "training mode: want module.eval"):
             refrun.describe(nn.Sequential(nn.Dropout()), (torch.randn(2, 2),))
@@ -190,7 +218,7 @@ class Describe(unittest.TestCase):
                 refrun.describe(script.eval(), (torch.randn(2),))
         many = refrun.Unsupported([f"block.{k}: lstm: a recurrent network" for k in range(89)] + ["head: fft: complex numbers"])
         self.assertEqual(len(many.layers), 90)
-        self.assertEqual(str(many), "90 operations are not supported:\n  block.0: lstm: a recurrent network (and 88 more like it)\n  head: fft: complex numbers")
+        self.assertEqual(str(many), "90 operations are not supported (lstm 89, fft 1):\n  block.0: lstm: a recurrent network (and 88 more like it)\n  head: fft: complex numbers")
         with self.assertRaisesRegex(refrun.CaseError, "want 1, as the network"):
             refrun.describe(nn.Linear(2, 2), (torch.randn(2, 2),)).feed((torch.ones(2), torch.ones(2)))
 

@@ -102,10 +102,11 @@ def instance_norm(c: Any, a: Dict[str, Any]) -> Any:
 
 
 # Functions of one number.
-for name in "abs atan ceil cos erf exp exp2 expm1 floor log log1p log2 mish neg reciprocal relu6 round rsqrt sigmoid sign sin sqrt square tan trunc hardsigmoid hardswish silu tanh relu selu isnan isinf logical_not".split():
+for name in "atan ceil cos erf exp exp2 expm1 floor log log1p log2 mish neg reciprocal relu6 round rsqrt sigmoid sign sin sqrt square tan trunc hardsigmoid hardswish silu tanh relu selu isnan isinf logical_not".split():
     same(name, "self")
 same("sign", "self", "", "sgn.default")
 same("trunc", "self", "", "fix.default")
+same("sigmoid", "self", "", "special_expit.default")
 same("gelu", "self", "approximate")
 same("leaky_relu", "self", "negative_slope")
 same("celu", "self", "alpha")
@@ -293,14 +294,16 @@ over("var", "var.correction", "var.default", "var.dim")
 over("std", "std.correction", "std.default", "std.dim")
 
 
-@rule("var_mean.correction")
-def var_mean(c: Any, a: Dict[str, Any]) -> Any:
+@rule(*(f"{name}_mean.{form}" for name in ("std", "var") for form in ("correction", "dim", "default")))
+def std_mean(c: Any, a: Dict[str, Any]) -> Any:
+    spread = "std" if "std_mean" in c.target else "var"
     along = {"keepdim": True} if a.get("keepdim") else {}
     along.update({"dim": a["dim"]} if a.get("dim") else {})
-    correction = a.get("correction")
+    correction = a.get("correction", 1 if a.get("unbiased", True) else 0)
     of = [([int(n) for n in v.shape], v.dtype) for v in c.result()]
-    mean = c.emit("mean", [a["self"]], along, part="mean", types=of[1:])
-    return c.emit("var", [a["self"]], {**along, "correction": 1 if correction is None else int(correction)}, types=of[:1]), mean
+    mean = c.emit("mean", [a["self"]], dict(along), part="mean", types=of[1:])
+    along["correction"] = 1 if correction is None else int(correction)
+    return c.emit(spread, [a["self"]], along, types=of[:1]), mean
 
 
 @rule("max.dim", "min.dim")
@@ -313,9 +316,13 @@ def argmax(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("argmax" if "argmax" in c.target else "argmin", [a["self"]], {"keepdim": a["keepdim"], **({} if a["dim"] is None else {"dim": a["dim"]})})
 
 
-@rule("linalg_vector_norm.default", "norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
+@rule("linalg_vector_norm.default", "norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype",
+      "linalg_norm.default", "frobenius_norm.dim")
 def vector_norm(c: Any, a: Dict[str, Any]) -> Any:
     order = a.get("ord", a.get("p"))
+    along = len(c.shape(a["self"])) if not a.get("dim") else len(a["dim"]) if isinstance(a["dim"], (list, tuple)) else 1
+    if "linalg_norm" in c.target and order is not None and along != 1:
+        raise NoRule(f"of matrices, of order {order}: want torch.linalg.vector_norm, or no order")
     order = 2 if order is None else order
     attributes = {"ord": {math.inf: "inf", -math.inf: "-inf"}.get(order, order)}
     if a.get("dim"):
@@ -326,6 +333,25 @@ def vector_norm(c: Any, a: Dict[str, Any]) -> Any:
 
 
 same("cumsum", "self", "dim")
+
+
+@rule("logaddexp.default")
+def logaddexp(c: Any, a: Dict[str, Any]) -> Any:
+    """ln(e^a + e^b) is one function of the two, which logsumexp has."""
+    return c.emit("logsumexp", [beside(c, a["self"], a["other"])], {"dim": [-1]})
+
+
+@rule("hypot.default")
+def hypot(c: Any, a: Dict[str, Any]) -> Any:
+    """The length of (a, b)."""
+    return c.emit("linalg_vector_norm", [beside(c, a["self"], a["other"])], {"ord": 2, "dim": [-1]})
+
+
+def beside(c: Any, *of: Any) -> Any:
+    """Numbers of several tensors in a last axis."""
+    shape = [int(n) for n in c.result().shape]
+    wide = lambda k, t: t if c.shape(t) == shape else c.emit("expand", [t], {"size": shape}, part=f"spread{k}")
+    return c.emit("stack", [wide(k, t) for k, t in enumerate(of)], {"dim": -1}, part="beside", types=[([*shape, len(of)], c.result().dtype)])
 
 
 @rule("topk.default")
@@ -371,6 +397,88 @@ def expand(c: Any, a: Dict[str, Any]) -> Any:
 def broadcast_tensors(c: Any, a: Dict[str, Any]) -> Any:
     shape = [int(d) for d in c.result()[0].shape]
     return tuple(t if c.shape(t) == shape else c.emit("expand", [t], {"size": shape}, part=str(k), types=[(shape, c.dtype(t))]) for k, t in enumerate(a["tensors"]))
+
+
+@rule("meshgrid.default", "meshgrid.indexing")
+def meshgrid(c: Any, a: Dict[str, Any]) -> Any:
+    made = []
+    for k, (t, val) in enumerate(zip(a["tensors"], c.result())):
+        shape = [int(n) for n in val.shape]
+        axis = 1 - k if a.get("indexing") == "xy" and k < 2 <= len(shape) else k
+        line = c.emit("reshape", [t], {"shape": [-1 if i == axis else 1 for i in range(len(shape))]}, part=f"line{k}",
+                      types=[([n if i == axis else 1 for i, n in enumerate(shape)], c.dtype(t))])
+        made.append(c.emit("expand", [line], {"size": shape}, part=str(k)))
+    return tuple(made)
+
+
+@rule("outer.default", "ger.default")
+def outer(c: Any, a: Dict[str, Any]) -> Any:
+    n = c.shape(a["self"])[0]
+    column = c.emit("reshape", [a["self"]], {"shape": [n, 1], "allowzero": True}, part="column")
+    return c.emit("mul", [column, a["vec2"]], {})
+
+
+def selected(c: Any, x: Any, axis: int, index: torch.Tensor, part: str) -> Any:
+    shape = [len(index) if i == axis else n for i, n in enumerate(c.shape(x))]
+    return c.emit("index_select", [x, index], {"dim": axis}, part=part, types=[(shape, c.dtype(x))])
+
+
+@rule("unfold.default")
+def unfold(c: Any, a: Dict[str, Any]) -> Any:
+    """Windows along an axis, whose places come last."""
+    x, size, step = a["self"], a["size"], a["step"]
+    axis = a["dimension"] % len(c.shape(x))
+    shape = c.result_shape()
+    at = torch.arange(shape[axis])[:, None] * step + torch.arange(size)
+    windows = selected(c, x, axis, at.flatten(), "windows")
+    apart = c.emit("reshape", [windows], {"shape": [*shape[: axis + 1], size, *shape[axis + 1 : -1]]}, part="apart")
+    rank = len(shape)
+    return c.emit("permute", [apart], {"dims": [*range(axis + 1), *range(axis + 2, rank), axis + 1]})
+
+
+WINDOW = ("kernel_size", "dilation", "padding", "stride")
+
+
+def places(n: int, kernel: int, dilation: int, padding: int, stride: int) -> torch.Tensor:
+    """Where the windows of a padded line of n numbers begin, from each place of a kernel on: [kernel, windows]."""
+    count = (n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    return torch.arange(kernel)[:, None] * dilation + torch.arange(count) * stride
+
+
+@rule("im2col.default")
+def im2col(c: Any, a: Dict[str, Any]) -> Any:
+    x = a["self"]
+    *batch, h, w = c.shape(x)
+    rows, columns = (places(n, *(a[k][i] for k in WINDOW)) for i, n in enumerate((h, w)))
+    by = [0] * len(batch) + list(a["padding"])
+    if any(a["padding"]):
+        padded = [*batch, h + 2 * by[-2], w + 2 * by[-1]]
+        along = {"before": by, "after": by, "mode": "constant", "value": 0.0}
+        x = c.emit("pad", [x], along, part="padded", types=[(padded, c.dtype(x))])
+    x = selected(c, x, len(batch), rows.flatten(), "rows")
+    x = selected(c, x, len(batch) + 1, columns.flatten(), "columns")
+    x = c.emit("reshape", [x], {"shape": [*batch, *rows.shape, *columns.shape]}, part="apart")
+    k = len(batch)
+    order = [*range(k), k, k + 2, k + 1, k + 3]
+    x = c.emit("permute", [x], {"dims": order}, part="windows", types=[([c.shape(x)[d] for d in order], c.dtype(x))])
+    return c.emit("reshape", [x], {"shape": c.result_shape()})
+
+
+@rule("col2im.default")
+def col2im(c: Any, a: Dict[str, Any]) -> Any:
+    """The sum of what lies over each pixel: exact, and rounded once."""
+    x, (h, w) = a["self"], a["output_size"]
+    rows, columns = (places(n, *(a[k][i] for k in WINDOW)) for i, n in enumerate((h, w)))
+    high, wide = h + 2 * a["padding"][0], w + 2 * a["padding"][1]
+    at = (rows[:, None, :, None] * wide + columns[None, :, None, :]).flatten()
+    *batch, channels, _, _ = c.result_shape()
+    flat = c.emit("reshape", [x], {"shape": [*batch, channels, len(at)]}, part="windows")
+    dtype, axis = c.dtype(x), len(batch) + 1
+    zero = torch.zeros([*batch, channels, high * wide], dtype=dtype)
+    whole = c.emit("index_add", [zero, at, flat], {"dim": axis}, part="sum", types=[(list(zero.shape), dtype)])
+    whole = c.emit("reshape", [whole], {"shape": [*batch, channels, high, wide]}, part="image")
+    start = list(a["padding"])
+    return c.emit("slice", [whole], {"dim": [axis, axis + 1], "start": start, "end": [start[0] + h, start[1] + w]})
 
 
 same("repeat", "self", "repeats")
@@ -506,7 +614,7 @@ def hand_on(c: Any, a: Dict[str, Any]) -> Any:
     return a["self"]
 
 
-@rule("_assert_tensor_metadata.default", "_assert_scalar.default", "_assert_async.default", "_assert_async.msg")
+@rule("_assert_scalar.default", "_assert_async.default", "_assert_async.msg")
 def claim(c: Any, a: Dict[str, Any]) -> Any:
     return None
 
@@ -521,125 +629,6 @@ def dropout(c: Any, a: Dict[str, Any]) -> Any:
 @rule("to.dtype", "to.dtype_layout", "to.device", "_to_copy.default", "type_as.default", "to.other")
 def to(c: Any, a: Dict[str, Any]) -> Any:
     return c.cast(a["self"], c.result().dtype)
-
-
-# Complex numbers are pairs of numbers, in a last axis of 2, that the axes of operations do not count.
-COMPLEX = set()
-
-
-def pairs(*overloads: str) -> Callable[[Rule], Rule]:
-    """A rule that knows of pairs."""
-    COMPLEX.update(f"aten.{o}" for o in overloads)
-    return rule(*overloads)
-
-
-@pairs("view_as_real.default", "view_as_complex.default")
-def as_pairs(c: Any, a: Dict[str, Any]) -> Any:
-    return c.emit("reshape", [a["self"]], {"shape": c.shape(a["self"]), "allowzero": True})  # it counts as another value
-
-
-pairs("clone.default", "contiguous.default", "detach.default", "detach_.default", "alias.default")(hand_on)
-
-
-@pairs("complex.default")
-def complex_(c: Any, a: Dict[str, Any]) -> Any:
-    return c.emit("stack", [a["real"], a["imag"]], {"dim": -1})
-
-
-@pairs("real.default", "imag.default")
-def part(c: Any, a: Dict[str, Any]) -> Any:
-    return c.emit("select", [a["self"]], {"dim": -1, "index": 0 if "real" in c.target else 1})
-
-
-def fourier(kind: str, *names: str) -> None:
-    def f(c: Any, a: Dict[str, Any]) -> Any:
-        x = a["self"]
-        rank = len(c.shape(x)) - (kind != "rfft" and c.is_complex(x))
-        if kind in ("fft", "ifft") and not c.is_complex(x):
-            x = c.emit("unsqueeze", [x], {"dim": -1}, part="real", types=[([*c.shape(x), 1], c.dtype(x))])
-        sizes = a.get("s", a.get("n"))
-        dim = a.get("dim")
-        if isinstance(sizes, int):
-            sizes = [sizes]
-        dim = [dim] if isinstance(dim, int) else list(range(rank - len(sizes), rank)) if dim is None and sizes else list(range(rank)) if dim is None else list(dim)
-        attributes: Dict[str, Any] = {"dim": [d % rank for d in dim], "norm": a.get("norm") or "backward"}
-        if sizes:
-            attributes["n"] = list(sizes)
-        return c.emit("fft_" + kind, [x], attributes)
-
-    pairs(*(f"{n}.default" for n in names))(f)
-
-
-fourier("rfft", "fft_rfft", "fft_rfft2", "fft_rfftn")
-fourier("irfft", "fft_irfft", "fft_irfft2", "fft_irfftn")
-fourier("fft", "fft_fft", "fft_fft2", "fft_fftn")
-fourier("ifft", "fft_ifft", "fft_ifft2", "fft_ifftn")
-
-
-@pairs("einsum.default")
-def einsum_of_pairs(c: Any, a: Dict[str, Any]) -> Any:
-    """Of two complex operands, sums over the real and the imaginary parts too: of (p, q) the second one is
-    ((p, q), (-q, p)), by which part of the first it is multiplied. Autocast casts no complex numbers."""
-    x, *more = a["tensors"]
-    if not any(c.is_complex(t) for t in (x, *more)):
-        return einsum(c, a)
-    equation = a["equation"].replace(" ", "")
-    if len(more) != 1 or not (c.is_complex(x) and c.is_complex(more[0])) or "->" not in equation or "." in equation:
-        raise NoRule("complex numbers: want an equation with -> of two complex operands, without an ellipsis")
-    y = torch.view_as_real(more[0].resolve_conj()).contiguous() if isinstance(more[0], torch.Tensor) else more[0]
-    pair, dtype = c.shape(y), c.dtype(y)
-    parts = [c.emit("select", [y], {"dim": -1, "index": k}, part=name, types=[(pair[:-1], dtype)]) for k, name in enumerate(("real", "imag"))]
-    turned = c.emit("stack", [c.emit("neg", [parts[1]], {}, part="minus"), parts[0]], {"dim": -1}, part="turned", types=[(pair, dtype)])
-    both = c.emit("stack", [y, turned], {"dim": -2}, part="both", types=[([*pair[:-1], 2, 2], dtype)])
-    of, result = equation.split("->")
-    first, second = of.split(",")
-    p, q = [k for k in "PQRSTUVWXYZ" if k not in equation][:2]
-    return c.emit("einsum", [x, both], {"equation": f"{first}{p},{second}{p}{q}->{result}{q}", "wide": True})
-
-
-def among_pairs(name: str, of: str) -> None:
-    """An operation along an axis, of numbers and of pairs."""
-    plain = RULES[f"aten.{name}"]
-
-    def f(c: Any, a: Dict[str, Any]) -> Any:
-        if c.is_complex(a[of] if of == "self" else a[of][0]):
-            rank = len(c.shape(a["self"] if of == "self" else a[of][0])) - 1
-            a = {**a, "dim": a["dim"] % rank}
-        return plain(c, a)
-
-    pairs(name)(f)
-
-
-for name in ("slice.Tensor", "select.int", "slice_scatter.default", "select_scatter.default"):
-    among_pairs(name, "self")
-among_pairs("cat.default", "tensors")
-
-
-def of_pairs(name: str, op: str) -> None:
-    """A sum or a product, of numbers or of pairs on both sides."""
-    plain = RULES[f"aten.{name}"]
-
-    def f(c: Any, a: Dict[str, Any]) -> Any:
-        x, y = a["self"], a["other"]
-        if not (c.is_complex(x) or c.is_complex(y)):
-            return plain(c, a)
-        if op == "complex_mul" and not (c.tensor(y) and c.is_complex(x) and c.is_complex(y)):
-            if c.tensor(y):
-                real, pair = (x, y) if c.is_complex(y) else (y, x)
-                shape = [*c.shape(real), 1]
-                real = c.emit("reshape", [real], {"shape": shape, "allowzero": True}, part="real")
-                return c.emit("mul", [pair, real], {})
-            return plain(c, a)
-        if not (c.tensor(y) and c.is_complex(x) and c.is_complex(y)):
-            raise NoRule("a complex and a real number: want both complex")
-        return c.emit(op, [x, y], {"alpha": a["alpha"]} if a.get("alpha", 1) != 1 else {})
-
-    pairs(name)(f)
-
-
-of_pairs("mul.Tensor", "complex_mul")
-of_pairs("add.Tensor", "add")
-of_pairs("sub.Tensor", "sub")
 
 
 def way_out(target: str) -> Optional[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator as op
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
@@ -14,7 +15,7 @@ from torch import fx, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-from . import aten, graph
+from . import aten, graph, pairs
 from .case import CaseError, replace
 from .graph import UnsupportedLayer
 
@@ -30,7 +31,10 @@ class Unsupported(UnsupportedLayer):
 
     def __init__(self, layers: Sequence[str]):
         self.layers = list(layers)
-        super().__init__(self.layers[0] if len(self.layers) == 1 else f"{len(self.layers)} operations are not supported:\n  " + "\n  ".join(_reasons(self.layers)))
+        kinds = Counter(line.split(": ")[1] for line in self.layers if ": " in line)
+        counted = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
+        lines = [f"{len(self.layers)} operations are not supported ({counted}):", *_reasons(self.layers)]
+        super().__init__(self.layers[0] if len(self.layers) == 1 else "\n  ".join(lines))
 
 
 def _reasons(layers: Sequence[str]) -> List[str]:
@@ -118,12 +122,38 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
     _given(module, inputs, kwargs or {})
     try:
         with torch.no_grad():
-            exported = torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False).run_decompositions(_decompositions())
+            returned = _returned(module, inputs, kwargs or {})  # first: a grid that it keeps is then of numbers
+            exported = _functional(torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False))
     except Exception as e:
         want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
-    return _Converter(module, exported).convert(inputs, kwargs or {})._of(module)
+    return _Converter(exported, returned).convert(inputs, kwargs or {})._of(module)
+
+
+def _returned(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Dict[str, torch.Tensor]:
+    """What each call of a submodule returns, by its name, with @k for call number k > 0."""
+    returned: Dict[str, torch.Tensor] = {}
+    calls: Dict[str, int] = {}
+
+    def hook(name: str) -> Any:
+        def keep(_m: nn.Module, _args: Any, out: Any) -> None:
+            k = calls.get(name, 0)
+            calls[name] = k + 1
+            while isinstance(out, (tuple, list)) and out:
+                out = out[0]
+            if isinstance(out, torch.Tensor):
+                returned[f"{name}@{k}" if k else name] = out.detach().clone()
+
+        return keep
+
+    hooks = [m.register_forward_hook(hook(name)) for name, m in module.named_modules(remove_duplicate=False) if name]
+    try:
+        module(*inputs, **kwargs)
+    finally:
+        for h in hooks:
+            h.remove()
+    return returned
 
 
 def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -140,7 +170,7 @@ def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) 
 # Operations that are taken as what torch says they consist of.
 _COMPOSED = ("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
              "threshold", "margin_ranking_loss", "hinge_embedding_loss", "pairwise_distance", "cosine_similarity", "cosine_embedding_loss",
-             "triplet_margin_loss", "poisson_nll_loss", "roll", "rot90", "linalg_cross", "addr", "outer")
+             "triplet_margin_loss", "poisson_nll_loss", "roll", "rot90", "linalg_cross", "cross", "addr")
 
 
 # Recurrent ones: cells, and layers, which are as many cells as the sequence is long.
@@ -154,11 +184,29 @@ def _decompositions() -> Dict[Any, Any]:
     return {f: way for f, way in ways.items() if str(f) in known}
 
 
+def _functional(exported: Any) -> Any:
+    """The program without operations that write to their inputs.
+
+    torch's way there runs each operation once more, and cannot run all that export itself has followed. Then the
+    program is taken as it is, and operations that write have no rule.
+    """
+    try:
+        return exported.run_decompositions(_decompositions())
+    except TypeError:
+        return exported
+
+
+# Operations that only move numbers.
+_MOVES = set("""view reshape expand permute transpose t unsqueeze squeeze select slice clone detach alias lift_fresh_copy
+cat stack repeat flip roll contiguous flatten unflatten unbind split split_with_sizes chunk meshgrid movedim expand_as
+view_as broadcast_to narrow index index_select tile view_as_real view_as_complex real imag complex""".split())
+
+
 class _Converter:
     """Makes a Network of an exported program: see aten for the rules of operations."""
 
-    def __init__(self, module: nn.Module, exported: Any):
-        self.module, self.exported = module, exported
+    def __init__(self, exported: Any, returned: Dict[str, torch.Tensor]):
+        self.exported, self.returned = exported, returned
         self.inputs: List[Dict[str, Any]] = []
         self.nodes: List[Dict[str, Any]] = []
         self.weights: Dict[str, torch.Tensor] = {}
@@ -215,7 +263,8 @@ class _Converter:
         return self.at.meta.get("val")
 
     def result_shape(self) -> List[int]:
-        return [int(d) for d in self.result().shape]
+        """The shape of the result, of complex numbers that of the pairs."""
+        return _type(self.result())[0]
 
     def placed(self, x: Value, indices: Sequence[Any]) -> Tuple[List[Value], Dict[str, Any]]:
         """The inputs of index and index_put, where indices stand for the first axes."""
@@ -241,7 +290,7 @@ class _Converter:
         if types is None:
             val = self.result()
             vals = [val] if isinstance(val, torch.Tensor) else [v for v in val[:outputs]]
-            types = [_pair_type([int(d) for d in v.shape], v.dtype) for v in vals]
+            types = [_type(v) for v in vals]
             if part is not None:
                 types = [self._part(name, inputs, attributes)]
         key = self._name(part)
@@ -253,9 +302,10 @@ class _Converter:
             node["outputs"] = outputs
         self.nodes.append(node)
         names = [key] + [f"{key}:{k}" for k in range(1, outputs)]
-        for n, t in zip(names, types):
+        made = pytree.tree_leaves(self.result()) if part is None else []
+        for k, (n, t) in enumerate(zip(names, types)):
             self.types[n] = t
-            if part is None and isinstance(self.result(), torch.Tensor) and self.result().is_complex():
+            if k < len(made) and isinstance(made[k], torch.Tensor) and made[k].is_complex():
                 self.complexes.add(n)
         return names[0] if outputs == 1 else tuple(names)
 
@@ -362,23 +412,37 @@ class _Converter:
             self.of[n] = of[n.args[1]] if isinstance(of, tuple) and n.args[1] < len(of) else None
             return
         if any(a in self.of and self.of[a] is None for a in n.all_input_nodes):
-            self.of[n] = None  # follows from something that is listed
+            self.of[n] = None  # follows from something that is listed, and whose size depends on numbers
             return
         try:
             folded = self._fold(n)
             self.of[n] = self._rule(n) if folded is None else folded
         except _Instead as i:
             self.of[n] = i.value
-        except aten.NoRule as e:
-            self.of[n] = None
+        except (aten.NoRule, GuardOnDataDependentSymNode) as e:
+            if isinstance(e, GuardOnDataDependentSymNode):
+                e = aten.NoRule("a size that depends on numbers: want a mask and where")
+            self.of[n] = self._missing(n.meta.get("val"))
             self.faults.append(f"{self._owner(n) or n.name}: {_short(self.target)}: {e}")
+
+    def _missing(self, val: Any) -> Value:
+        """What stands for the result of an operation that is listed, so that what follows is asked for too."""
+        if isinstance(val, (list, tuple)):
+            return tuple(self._missing(v) for v in val)
+        if not isinstance(val, torch.Tensor) or any(not isinstance(d, int) for d in val.shape):
+            return None
+        name = self._unique(f"{self.at.name}.missing")
+        self.types[name] = _type(val)
+        if val.is_complex():
+            self.complexes.add(name)
+        return name
 
     def _rule(self, n: fx.Node) -> Value:
         f = aten.RULES.get(self.target)
         if f is None:
             raise aten.NoRule(aten.way_out(self.target) or "not among refrun's operations: want it written with those of `go doc github.com/refrun/refrun/graph`")
         for v in [n.meta.get("val"), *(a.meta.get("val") for a in n.all_input_nodes)]:
-            if isinstance(v, torch.Tensor) and v.dtype in _COMPLEX and self.target not in aten.COMPLEX:
+            if isinstance(v, torch.Tensor) and v.dtype in _COMPLEX and self.target not in pairs.COMPLEX:
                 raise aten.NoRule("complex numbers: want torch.view_as_real around real arithmetic")
         return f(self, self._arguments(n))
 
@@ -400,21 +464,23 @@ class _Converter:
         """The result of a call that computes nothing which rounds from constants: what has no
         tensor for an input but its shape, and whole numbers and moves of constants."""
         val = n.meta.get("val")
-        if not isinstance(val, torch.Tensor):
+        several = isinstance(val, (list, tuple)) and bool(val)
+        if not (isinstance(val, torch.Tensor) or several and all(isinstance(v, torch.Tensor) for v in val)):
             return None
         of = [self.of.get(a) for a in n.all_input_nodes]
         name = self.target.split(".")[1]
-        makes = {"arange", "zeros", "ones", "full", "eye", "linspace", "scalar_tensor", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
-        if name in makes:
+        makes = {"arange", "zeros", "ones", "full", "eye", "linspace", "scalar_tensor", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "fft_fftfreq", "fft_rfftfreq", "tril_indices", "triu_indices"}
+        if name in makes and not several:
             if name.endswith("_like") or name.startswith("new_"):
                 fill = {"zeros": 0, "empty": 0, "ones": 1}.get(name.replace("_like", "").replace("new_", ""))
                 fill = n.args[-1] if fill is None else fill
                 return torch.full([int(d) for d in val.shape], fill, dtype=val.dtype)
             return n.target(*n.args, **{k: v for k, v in n.kwargs.items() if k not in ("device", "pin_memory", "layout")})
-        moves = {"view", "reshape", "expand", "permute", "transpose", "t", "unsqueeze", "squeeze", "select", "slice", "clone", "detach", "alias", "lift_fresh_copy", "cat", "stack", "repeat", "flip", "roll", "contiguous", "flatten", "unbind"}
-        if of and all(isinstance(v, torch.Tensor) for v in of) and (name in moves or not val.dtype.is_floating_point and val.dtype not in _COMPLEX):
+        whole = not several and not val.dtype.is_floating_point and val.dtype not in _COMPLEX
+        if of and all(isinstance(v, torch.Tensor) for v in of) and (name in _MOVES or whole):
             args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda a: self.of[a])
-            return n.target(*args, **{k: v for k, v in kwargs.items() if k != "device"})
+            made = n.target(*args, **{k: v for k, v in kwargs.items() if k != "device"})
+            return tuple(made) if several else made
         return None
 
     def _outputs(self, n: fx.Node) -> List[str]:
@@ -466,39 +532,19 @@ class _Instead(Exception):
 class _Names:
     """Gives nodes the names of modules: of a module's call, the node whose value the call returned.
 
-    That is not always its last node. So the module is run once, and the exported program beside
+    That is not always its last node. So the module has been run once, and the exported program is run beside
     it, and numbers are compared: of all nodes in the call the one that is nearest to what it
     returned, and of equal ones the last.
     """
 
     def __init__(self, converter: _Converter, net: Network):
         self.c, self.net = converter, net
-        self.returned: Dict[str, torch.Tensor] = {}
-        self.calls: Dict[str, int] = {}
         self.nearest: Dict[str, Tuple[float, str]] = {}  # of a call: how far, and which value
 
     def give(self, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        hooks = [m.register_forward_hook(self._hook(name)) for name, m in self.c.module.named_modules(remove_duplicate=False) if name]
-        try:
-            with torch.no_grad():
-                self.c.module(*inputs, **kwargs)
-        finally:
-            for h in hooks:
-                h.remove()
         with torch.no_grad():
             self._run(pytree.tree_leaves((tuple(inputs), dict(kwargs))))
         self._rename()
-
-    def _hook(self, name: str) -> Any:
-        def hook(_m: nn.Module, _args: Any, out: Any) -> None:
-            k = self.calls.get(name, 0)
-            self.calls[name] = k + 1
-            while isinstance(out, (tuple, list)) and out:
-                out = out[0]
-            if isinstance(out, torch.Tensor):
-                self.returned[f"{name}@{k}" if k else name] = out.detach().clone()
-
-        return hook
 
     def _run(self, given: List[Any]) -> None:
         """Runs the exported program node by node."""
@@ -527,7 +573,7 @@ class _Names:
         for key, of in (n.meta.get("nn_module_stack") or {}).items():
             path = of[0] if isinstance(of, tuple) else str(of)
             call = path + key[key.rindex("@"):] if "@" in key and path else path
-            want = self.returned.get(call)
+            want = self.c.returned.get(call)
             if want is None or want.shape != t.shape or want.dtype != t.dtype:
                 continue
             far = _distance(t, want)
@@ -571,11 +617,12 @@ def _distance(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a - b).norm() / b.norm().clamp_min(1e-300))
 
 
-def _pair_type(shape: List[int], dtype: torch.dtype) -> Tuple[List[int], torch.dtype]:
+def _type(t: torch.Tensor) -> Tuple[List[int], torch.dtype]:
     """Shape and type of a value, of which complex numbers are pairs."""
-    if dtype in _COMPLEX:
-        return [*shape, 2], {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}[dtype]
-    return shape, dtype
+    shape = [int(d) for d in t.shape]
+    if t.dtype in _COMPLEX:
+        return [*shape, 2], {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}[t.dtype]
+    return shape, t.dtype
 
 
 def _plain(v: Any) -> Any:
