@@ -6,7 +6,7 @@ import (
 	"github.com/refrun/refrun/internal/rows"
 )
 
-// vectors are the kernels of a function: of float64 numbers, and of rows.
+// vectors are the kernels of a function: of float64 numbers, and of rows or nil.
 type vectors struct {
 	some func(a *asm.Act) asm.ActKernel
 	row  func(a *asm.RowActs) asm.RowAct
@@ -14,6 +14,7 @@ type vectors struct {
 
 // vectored are the functions that have kernels, which evaluate them with a bound of their own.
 var vectored = map[string]vectors{
+	"erf":     {func(a *asm.Act) asm.ActKernel { return a.Erf }, nil},
 	"sigmoid": {func(a *asm.Act) asm.ActKernel { return a.Sigmoid }, func(a *asm.RowActs) asm.RowAct { return a.Sigmoid }},
 }
 
@@ -54,7 +55,7 @@ func (f Func) Lines(format fp16.Format) func(dst, src []float64) {
 func (f Func) Rows(format fp16.Format) *rows.Function {
 	p := f.in(format)
 	r := &rows.Function{Format: format, Some: f.fn.kernel(format), At: func(x float64) float64 { return f.fn.at(x, p, format) }}
-	if k := asm.RowKernels(); k != nil && r.Some != nil {
+	if k := asm.RowKernels(); k != nil && r.Some != nil && vectored[f.fn.name].row != nil {
 		acts := &k.Act[asm.RowFloat32]
 		if format != fp16.Float32 {
 			acts = &k.Act[asm.RowGrid]

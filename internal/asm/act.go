@@ -7,7 +7,7 @@ import "math"
 // Act is a set of kernels that apply activation functions element by element.
 // Package act defines the functions.
 type Act struct {
-	Identity, ReLU, GELU, GELUTanh, SiLU, Sigmoid, Tanh ActKernel
+	Identity, ReLU, GELU, GELUTanh, SiLU, Sigmoid, Tanh, Erf ActKernel
 
 	// ExpBelow evaluates e^(x-top) as actExp does, with x-top rounded and no less than
 	// -700, for n numbers x, a multiple of 8, none of which is greater than top, or NaN.
@@ -37,7 +37,7 @@ func (k ActKernel) Apply(dst, src []float64, g *ActGrid) (open uint64) {
 }
 
 // ActErr bounds the relative error |y-exact|/|y| of ActGELU, ActGELUTanh, ActSiLU,
-// ActSigmoid and ActTanh for all finite arguments of at most 24 bits, as long as y is
+// ActSigmoid, ActTanh and ActErf for all finite arguments of at most 24 bits, as long as y is
 // greater than 2^-152; where it is less, so is the exact value, with the same
 // sign.
 const ActErr = 0x1p-36
@@ -107,6 +107,9 @@ type actConstants struct {
 	err         float64 // ActErr
 	half        float64
 	near        nearGELU
+	erfFar      float64 // the greatest |x| of ActErf
+	erfScale    float64 // 2 sqrt 2
+	huge        float64
 }
 
 // nearGELU are the constants of ActGELUNear.
@@ -160,6 +163,16 @@ func ActGELUNear(x float64) float64 {
 	c := &actTable
 	p := polynomial(c.near.phi[:], math.FMA(x, x, c.near.middle))
 	return float64(math.FMA(x, p, c.half) * x)
+}
+
+// ActErf evaluates erf x = 2 sqrt 2 x P(2 x^2 - 6.125) with ActGELUNear's polynomial P for (Phi(u) - 1/2)/u, u = sqrt 2 x,
+// for |x| <= 2.47, where u <= 3.5. P is good to 2^-50.27 there, and greater than 1/8: 2^-47.2 of it, and three roundings.
+// Beyond, the result is huge, so that the guard leaves it open.
+func ActErf(x float64) float64 {
+	c := &actTable
+	p := polynomial(c.near.phi[:], math.FMA(x+x, x, c.near.middle))
+	y := float64(float64(p*x) * c.erfScale)
+	return float64(y * (float64((max(math.Abs(x), c.erfFar)-c.erfFar)*c.huge) + 1))
 }
 
 // ActGELUTanh evaluates x/2 (1 + tanh(s/2)) = x/(1 + e^-s),

@@ -25,6 +25,9 @@ func actTanhAVX512(dst *float64, src *float64, n int, grid *float64) (open uint6
 // actSigmoidAVX512 is an ActKernel: see asm/act.go.
 func actSigmoidAVX512(dst *float64, src *float64, n int, grid *float64) (open uint64)
 
+// actErfAVX512 is an ActKernel: see asm/act.go.
+func actErfAVX512(dst *float64, src *float64, n int, grid *float64) (open uint64)
+
 // expBelowAVX512 is Act.ExpBelow: see asm/act.go.
 func expBelowAVX512(dst *float64, src *float64, n int, top float64)
 
@@ -48,6 +51,9 @@ func actTanhAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
 
 // actSigmoidAVX2 is an ActKernel: see asm/act.go.
 func actSigmoidAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
+
+// actErfAVX2 is an ActKernel: see asm/act.go.
+func actErfAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
 
 // expBelowAVX2 is Act.ExpBelow: see asm/act.go.
 func expBelowAVX2(dst *float64, src *float64, n int, top float64)

@@ -34,6 +34,11 @@ func actSiLUNEON(dst, src *float64, n int, grid *float64) (open uint64)
 //go:noescape
 func actSigmoidNEON(dst, src *float64, n int, grid *float64) (open uint64)
 
+// actErfNEON is an ActKernel: see asm/act.go.
+//
+//go:noescape
+func actErfNEON(dst, src *float64, n int, grid *float64) (open uint64)
+
 // actTanhNEON is an ActKernel: see asm/act.go.
 //
 //go:noescape

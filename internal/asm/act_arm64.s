@@ -1412,6 +1412,322 @@ eight:
 	MOVD R5, open+32(FP)
 	RET
 
+// func actErfNEON(dst, src *float64, n int, grid *float64) (open uint64)
+TEXT ·actErfNEON(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD grid+24(FP), R3
+	MOVD $·actTable(SB), R4
+	ADD $40, R4, R7
+	VLD1R (R7), [V15.D2]
+	ADD $544, R4, R7
+	VLD1R (R7), [V29.D2]
+	ADD $552, R4, R7
+	VLD1R (R7), [V13.D2]
+	ADD $560, R4, R7
+	VLD1R (R7), [V12.D2]
+	ADD $384, R4, R7
+	VLD1R (R7), [V11.D2]
+	ADD $120, R4, R7
+	VLD1R (R7), [V31.D2]
+	ADD $104, R4, R7
+	VLD1R (R7), [V24.D2]
+	ADD $32, R3, R7
+	VLD1R (R7), [V25.D2]
+	ADD $0, R3, R7
+	VLD1R (R7), [V26.D2]
+	ADD $8, R3, R7
+	VLD1R (R7), [V27.D2]
+	ADD $16, R3, R7
+	FMOVQ 0(R7), F28
+	MOVD $actNEONConstants<>(SB), R19
+	FMOVQ 0(R19), F10
+	MOVD ZR, R5
+	MOVD ZR, R6
+
+eight:
+	VEOR V9.B16, V9.B16, V9.B16
+	FMOVQ 0(R1), F0
+	WORD $0x4e60d403 // fadd v3.2d, v0.2d, v0.2d
+	VMOV V11.B16, V7.B16
+	VFMLA V0.D2, V3.D2, V7.D2
+	ADD $536, R4, R7
+	MOVD $-8, R8
+	VLD1R.P (R7)(R8), [V6.D2]
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	WORD $0x6e60dd01 // fmul v1.2d, v8.2d, v0.2d
+	WORD $0x6e6ddc21 // fmul v1.2d, v1.2d, v13.2d
+	WORD $0x4ee0f803 // fabs v3.2d, v0.2d
+	WORD $0x4e7df463 // fmax v3.2d, v3.2d, v29.2d
+	WORD $0x4efdd463 // fsub v3.2d, v3.2d, v29.2d
+	WORD $0x6e6cdc63 // fmul v3.2d, v3.2d, v12.2d
+	WORD $0x4e6fd463 // fadd v3.2d, v3.2d, v15.2d
+	WORD $0x6e63dc21 // fmul v1.2d, v1.2d, v3.2d
+	WORD $0x4ee0f822 // fabs v2.2d, v1.2d
+	WORD $0x4e7af442 // fmax v2.2d, v2.2d, v26.2d
+	VAND V24.B16, V2.B16, V3.B16
+	VADD V25.D2, V3.D2, V3.D2
+	VMOV V3.B16, V4.B16
+	VMOV V3.B16, V5.B16
+	WORD $0x4fdc1024 // fmla v4.2d, v1.2d, v28.d[0]
+	WORD $0x4fdc1825 // fmla v5.2d, v1.2d, v28.d[1]
+	WORD $0x4e65e485 // fcmeq v5.2d, v4.2d, v5.2d
+	WORD $0x6ee2e762 // fcmgt v2.2d, v27.2d, v2.2d
+	VAND V2.B16, V5.B16, V5.B16
+	WORD $0x4ee3d484 // fsub v4.2d, v4.2d, v3.2d
+	VBIT V31.B16, V1.B16, V4.B16
+	VBIT V5.B16, V4.B16, V0.B16
+	VSHL $0, V10.D2, V4.D2
+	WORD $0x4e651c84 // bic v4.16b, v4.16b, v5.16b
+	VORR V4.B16, V9.B16, V9.B16
+	FMOVQ F0, 0(R0)
+	FMOVQ 16(R1), F0
+	WORD $0x4e60d403 // fadd v3.2d, v0.2d, v0.2d
+	VMOV V11.B16, V7.B16
+	VFMLA V0.D2, V3.D2, V7.D2
+	ADD $536, R4, R7
+	MOVD $-8, R8
+	VLD1R.P (R7)(R8), [V6.D2]
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	WORD $0x6e60dd01 // fmul v1.2d, v8.2d, v0.2d
+	WORD $0x6e6ddc21 // fmul v1.2d, v1.2d, v13.2d
+	WORD $0x4ee0f803 // fabs v3.2d, v0.2d
+	WORD $0x4e7df463 // fmax v3.2d, v3.2d, v29.2d
+	WORD $0x4efdd463 // fsub v3.2d, v3.2d, v29.2d
+	WORD $0x6e6cdc63 // fmul v3.2d, v3.2d, v12.2d
+	WORD $0x4e6fd463 // fadd v3.2d, v3.2d, v15.2d
+	WORD $0x6e63dc21 // fmul v1.2d, v1.2d, v3.2d
+	WORD $0x4ee0f822 // fabs v2.2d, v1.2d
+	WORD $0x4e7af442 // fmax v2.2d, v2.2d, v26.2d
+	VAND V24.B16, V2.B16, V3.B16
+	VADD V25.D2, V3.D2, V3.D2
+	VMOV V3.B16, V4.B16
+	VMOV V3.B16, V5.B16
+	WORD $0x4fdc1024 // fmla v4.2d, v1.2d, v28.d[0]
+	WORD $0x4fdc1825 // fmla v5.2d, v1.2d, v28.d[1]
+	WORD $0x4e65e485 // fcmeq v5.2d, v4.2d, v5.2d
+	WORD $0x6ee2e762 // fcmgt v2.2d, v27.2d, v2.2d
+	VAND V2.B16, V5.B16, V5.B16
+	WORD $0x4ee3d484 // fsub v4.2d, v4.2d, v3.2d
+	VBIT V31.B16, V1.B16, V4.B16
+	VBIT V5.B16, V4.B16, V0.B16
+	VSHL $2, V10.D2, V4.D2
+	WORD $0x4e651c84 // bic v4.16b, v4.16b, v5.16b
+	VORR V4.B16, V9.B16, V9.B16
+	FMOVQ F0, 16(R0)
+	FMOVQ 32(R1), F0
+	WORD $0x4e60d403 // fadd v3.2d, v0.2d, v0.2d
+	VMOV V11.B16, V7.B16
+	VFMLA V0.D2, V3.D2, V7.D2
+	ADD $536, R4, R7
+	MOVD $-8, R8
+	VLD1R.P (R7)(R8), [V6.D2]
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	WORD $0x6e60dd01 // fmul v1.2d, v8.2d, v0.2d
+	WORD $0x6e6ddc21 // fmul v1.2d, v1.2d, v13.2d
+	WORD $0x4ee0f803 // fabs v3.2d, v0.2d
+	WORD $0x4e7df463 // fmax v3.2d, v3.2d, v29.2d
+	WORD $0x4efdd463 // fsub v3.2d, v3.2d, v29.2d
+	WORD $0x6e6cdc63 // fmul v3.2d, v3.2d, v12.2d
+	WORD $0x4e6fd463 // fadd v3.2d, v3.2d, v15.2d
+	WORD $0x6e63dc21 // fmul v1.2d, v1.2d, v3.2d
+	WORD $0x4ee0f822 // fabs v2.2d, v1.2d
+	WORD $0x4e7af442 // fmax v2.2d, v2.2d, v26.2d
+	VAND V24.B16, V2.B16, V3.B16
+	VADD V25.D2, V3.D2, V3.D2
+	VMOV V3.B16, V4.B16
+	VMOV V3.B16, V5.B16
+	WORD $0x4fdc1024 // fmla v4.2d, v1.2d, v28.d[0]
+	WORD $0x4fdc1825 // fmla v5.2d, v1.2d, v28.d[1]
+	WORD $0x4e65e485 // fcmeq v5.2d, v4.2d, v5.2d
+	WORD $0x6ee2e762 // fcmgt v2.2d, v27.2d, v2.2d
+	VAND V2.B16, V5.B16, V5.B16
+	WORD $0x4ee3d484 // fsub v4.2d, v4.2d, v3.2d
+	VBIT V31.B16, V1.B16, V4.B16
+	VBIT V5.B16, V4.B16, V0.B16
+	VSHL $4, V10.D2, V4.D2
+	WORD $0x4e651c84 // bic v4.16b, v4.16b, v5.16b
+	VORR V4.B16, V9.B16, V9.B16
+	FMOVQ F0, 32(R0)
+	FMOVQ 48(R1), F0
+	WORD $0x4e60d403 // fadd v3.2d, v0.2d, v0.2d
+	VMOV V11.B16, V7.B16
+	VFMLA V0.D2, V3.D2, V7.D2
+	ADD $536, R4, R7
+	MOVD $-8, R8
+	VLD1R.P (R7)(R8), [V6.D2]
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	VLD1R.P (R7)(R8), [V6.D2]
+	VFMLA V7.D2, V8.D2, V6.D2
+	VLD1R.P (R7)(R8), [V8.D2]
+	VFMLA V7.D2, V6.D2, V8.D2
+	WORD $0x6e60dd01 // fmul v1.2d, v8.2d, v0.2d
+	WORD $0x6e6ddc21 // fmul v1.2d, v1.2d, v13.2d
+	WORD $0x4ee0f803 // fabs v3.2d, v0.2d
+	WORD $0x4e7df463 // fmax v3.2d, v3.2d, v29.2d
+	WORD $0x4efdd463 // fsub v3.2d, v3.2d, v29.2d
+	WORD $0x6e6cdc63 // fmul v3.2d, v3.2d, v12.2d
+	WORD $0x4e6fd463 // fadd v3.2d, v3.2d, v15.2d
+	WORD $0x6e63dc21 // fmul v1.2d, v1.2d, v3.2d
+	WORD $0x4ee0f822 // fabs v2.2d, v1.2d
+	WORD $0x4e7af442 // fmax v2.2d, v2.2d, v26.2d
+	VAND V24.B16, V2.B16, V3.B16
+	VADD V25.D2, V3.D2, V3.D2
+	VMOV V3.B16, V4.B16
+	VMOV V3.B16, V5.B16
+	WORD $0x4fdc1024 // fmla v4.2d, v1.2d, v28.d[0]
+	WORD $0x4fdc1825 // fmla v5.2d, v1.2d, v28.d[1]
+	WORD $0x4e65e485 // fcmeq v5.2d, v4.2d, v5.2d
+	WORD $0x6ee2e762 // fcmgt v2.2d, v27.2d, v2.2d
+	VAND V2.B16, V5.B16, V5.B16
+	WORD $0x4ee3d484 // fsub v4.2d, v4.2d, v3.2d
+	VBIT V31.B16, V1.B16, V4.B16
+	VBIT V5.B16, V4.B16, V0.B16
+	VSHL $6, V10.D2, V4.D2
+	WORD $0x4e651c84 // bic v4.16b, v4.16b, v5.16b
+	VORR V4.B16, V9.B16, V9.B16
+	FMOVQ F0, 48(R0)
+	VADDP V9.D2, V9.D2, V9.D2
+	FMOVD F9, R7
+	LSL R6, R7
+	ORR R7, R5
+	ADD $8, R6
+	ADD $64, R0
+	ADD $64, R1
+	SUBS $8, R2
+	BNE eight
+	MOVD R5, open+32(FP)
+	RET
+
 // func actTanhNEON(dst, src *float64, n int, grid *float64) (open uint64)
 TEXT ·actTanhNEON(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0

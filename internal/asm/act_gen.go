@@ -56,6 +56,9 @@ func mills(z *big.Float) *big.Float {
 // near is the greatest |x| of ActGELUNear.
 const near = 3.5
 
+// erfFar is the greatest |x| of ActErf.
+const erfFar = 2.47
+
 // fastFar is the greatest |x| that fast GELU tells from others.
 const fastFar = 5.25
 
@@ -143,7 +146,7 @@ func main() {
 	list(exp)
 	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2, uint64(2*math.Float32bits(near))*(1<<32+1))
 	list(interpolate(phi(near), -near*near/2, near*near/2, 18))
-	p("},\n},\n}\n")
+	p("},\n},\nerfFar: %v,\nerfScale: %x,\nhuge: 0x1p1000,\n}\n", erfFar, nearest(newFloat().Sqrt(real64(8))))
 	p("\n// fastGELU are the constants of [FastGELU].\n")
 	p("var fastGELU = struct {\nFar, Middle float32\nPhi [15]float32\n}{\nFar: %v,\nMiddle: %v,\nPhi: [15]float32{\n", fastFar, -fastFar*fastFar/2)
 	for _, c := range interpolate(phi(fastFar), -fastFar*fastFar/2, fastFar*fastFar/2, 15) {

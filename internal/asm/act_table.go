@@ -81,6 +81,9 @@ var actTable = actConstants{
 			-0x1.26de2b29adf1fp-76,
 		},
 	},
+	erfFar:   2.47,
+	erfScale: 0x1.6a09e667f3bcdp+01,
+	huge:     0x1p1000,
 }
 
 // fastGELU are the constants of [FastGELU].

@@ -31,6 +31,7 @@ var activations = []activation{
 	{"silu", func(a *Act) ActKernel { return a.SiLU }, ActSiLU, false},
 	{"sigmoid", func(a *Act) ActKernel { return a.Sigmoid }, ActSigmoid, false},
 	{"tanh", func(a *Act) ActKernel { return a.Tanh }, ActTanh, false},
+	{"erf", func(a *Act) ActKernel { return a.Erf }, ActErf, false},
 }
 
 // eachAct runs a test for every function of every backend with kernels.
@@ -328,6 +329,48 @@ func TestActGELUNear(t *testing.T) {
 	t.Logf("largest error %.3f of the bound", worst)
 	if worst < 0.1 {
 		t.Error("were the worst places looked at?")
+	}
+}
+
+// TestActErf: ActErf is good to 2^-47 as far as it reaches, zeros keep their sign, and beyond it every format's guard
+// leaves it open.
+func TestActErf(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	grids := []*ActGrid{NewActGrid(0x1p-23, 0x1p-126, math.MaxFloat32), NewActGrid(0x1p-10, 0x1p-14, 65504), NewActGrid(0x1p-7, 0x1p-126, 0x1.fep127)}
+	worst := 0.0
+	for i := range 3000 {
+		x := actTable.erfFar * (2*r.Float64() - 1)
+		if i%3 == 0 {
+			x *= math.Ldexp(1, -r.IntN(148))
+		}
+		if i < 2 {
+			x = actTable.erfFar
+		}
+		x = math.Float64frombits(math.Float64bits(x) &^ (1<<29 - 1)) // 24 bits, and no more than that
+		y, want := ActErf(x), bigref.Unary("erf", x, nil, fp16.Float64)
+		if x == 0 {
+			continue
+		}
+		e := math.Abs(y-want) / math.Abs(want)
+		if worst = max(worst, e); !(e <= 0x1p-47) || math.Signbit(y) != math.Signbit(x) {
+			t.Fatalf("erf(%x) = %x, want %x: error %x", x, y, want, e)
+		}
+	}
+	t.Logf("largest error 2^%.2f", math.Log2(worst))
+	if worst < 0x1p-53 {
+		t.Error("were the worst places looked at?")
+	}
+	if y := ActErf(math.Copysign(0, -1)); y != 0 || !math.Signbit(y) {
+		t.Errorf("erf(-0) = %v", y)
+	}
+	for _, x := range []float64{float64(math.Nextafter32(float32(actTable.erfFar), 3)), 2.5, 4, 100, math.MaxFloat32, math.Inf(1), math.NaN()} {
+		for _, g := range grids {
+			for _, x := range []float64{x, -x} {
+				if y, ok := g.Round(ActErf(x)); ok {
+					t.Errorf("erf(%v) is %v, want it open", x, y)
+				}
+			}
+		}
 	}
 }
 

@@ -166,12 +166,12 @@ var normAVX2 = Norm{
 
 var actAVX512 = Act{
 	Identity: actIdentityAVX512, ReLU: actReLUAVX512,
-	GELU: actGELUAVX512, GELUTanh: actGELUTanhAVX512, SiLU: actSiLUAVX512, Sigmoid: actSigmoidAVX512, Tanh: actTanhAVX512, ExpBelow: expBelowAVX512,
+	GELU: actGELUAVX512, GELUTanh: actGELUTanhAVX512, SiLU: actSiLUAVX512, Sigmoid: actSigmoidAVX512, Tanh: actTanhAVX512, Erf: actErfAVX512, ExpBelow: expBelowAVX512,
 }
 
 var actAVX2 = Act{
 	Identity: actIdentityAVX2, ReLU: actReLUAVX2,
-	GELU: actGELUAVX2, GELUTanh: actGELUTanhAVX2, SiLU: actSiLUAVX2, Sigmoid: actSigmoidAVX2, Tanh: actTanhAVX2, ExpBelow: expBelowAVX2,
+	GELU: actGELUAVX2, GELUTanh: actGELUTanhAVX2, SiLU: actSiLUAVX2, Sigmoid: actSigmoidAVX2, Tanh: actTanhAVX2, Erf: actErfAVX2, ExpBelow: expBelowAVX2,
 }
 
 var noiseAVX512 = Noise{

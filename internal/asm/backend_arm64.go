@@ -41,5 +41,5 @@ var singlesNEON = Singles{Add: singleAddNEON, Mul: singleMulNEON, Scale: singleS
 
 var actNEON = Act{
 	Identity: actIdentityNEON, ReLU: actReLUNEON,
-	GELU: actGELUNEON, GELUTanh: actGELUTanhNEON, SiLU: actSiLUNEON, Sigmoid: actSigmoidNEON, Tanh: actTanhNEON, ExpBelow: expBelowNEON,
+	GELU: actGELUNEON, GELUTanh: actGELUTanhNEON, SiLU: actSiLUNEON, Sigmoid: actSigmoidNEON, Tanh: actTanhNEON, Erf: actErfNEON, ExpBelow: expBelowNEON,
 }

@@ -81,7 +81,7 @@ func works(k *backend) []work {
 		for _, f := range []struct {
 			name   string
 			kernel ActKernel
-		}{{"none", a.Identity}, {"relu", a.ReLU}, {"gelu", a.GELU}, {"gelu_tanh", a.GELUTanh}, {"silu", a.SiLU}, {"sigmoid", a.Sigmoid}, {"tanh", a.Tanh}} {
+		}{{"none", a.Identity}, {"relu", a.ReLU}, {"gelu", a.GELU}, {"gelu_tanh", a.GELUTanh}, {"silu", a.SiLU}, {"sigmoid", a.Sigmoid}, {"tanh", a.Tanh}, {"erf", a.Erf}} {
 			add("act/"+f.name, 64, "number", func() { f.kernel.Apply(y[:64], x[:64], grid) })
 		}
 	}

@@ -35,6 +35,10 @@ const (
 	cLimit = cNear + 8
 	cPhi   = cLimit + 8
 
+	cErfFar   = cPhi + 8*phiTerms
+	cErfScale = cErfFar + 8
+	cHuge     = cErfScale + 8
+
 	expTerms   = 8
 	millsTerms = 14
 	phiTerms   = 18
@@ -55,6 +59,7 @@ func act() {
 		for _, f := range actFunctions {
 			i.act("act"+f.name+i.name, f.eval, f.exact)
 		}
+		i.act("actErf"+i.name, erf, false)
 		i.expBelow()
 	}
 }
@@ -397,6 +402,31 @@ func geluNear(all ...*actKernel) {
 	for _, k := range all {
 		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cHalf), k.x, k.y)
 		VMULPD(k.x, k.y, k.y)
+	}
+}
+
+// erf is asm.ActErf. There is no kernel for rows, whose guard for float32 numbers knows no limit.
+func erf(all ...*actKernel) {
+	w := make([]reg.VecPhysical, len(all))
+	for i, k := range all {
+		w[i] = k.register()
+		VADDPD(k.x, k.x, w[i])
+		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cNear), k.x, w[i])
+		k.load(cPhi+8*(phiTerms-1), k.y)
+	}
+	for term := phiTerms - 2; term >= 0; term-- {
+		for i, k := range all {
+			k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cPhi+8*term), w[i], k.y)
+		}
+	}
+	for i, k := range all {
+		VMULPD(k.x, k.y, k.y)
+		k.with(VMULPD, VMULPD_BCST, k.c(cErfScale), k.y, k.y)
+		k.size(VMAXPD, greater, k.c(cErfFar), k.x, w[i])
+		k.with(VSUBPD, VSUBPD_BCST, k.c(cErfFar), w[i], w[i])
+		k.with(VMULPD, VMULPD_BCST, k.c(cHuge), w[i], w[i])
+		k.with(VADDPD, VADDPD_BCST, k.c(cOne), w[i], w[i])
+		VMULPD(w[i], k.y, k.y)
 	}
 }
 

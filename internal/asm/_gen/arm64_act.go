@@ -54,6 +54,13 @@ var neonFunctions = []neonFunction{
 		n.table(cSteep, actFirst)
 		n.table(cShallow, actSecond)
 	}, (*neon).sigmoid, false},
+	{"Erf", func(n *neon) {
+		n.table(cOne, actOne)
+		n.table(cErfFar, actFirst)
+		n.table(cErfScale, actSecond)
+		n.table(cHuge, actThird)
+		n.table(cNear, 11)
+	}, (*neon).erf, false},
 	{"Tanh", func(n *neon) {
 		n.exponential(cPerLn2, cExp)
 		n.table(cShallow, actSecond)
@@ -199,19 +206,40 @@ func (n *neon) gelu() {
 	n.reduce()
 	n.polynomial()
 	n.exp()
-	f, t := actF, actS
-	n.op("ADD $%d, R4, R7", cMills+8*(millsTerms-1))
-	n.op("MOVD $-8, R8")
-	n.op("VLD1R.P (R7)(R8), [%s]", f.as("D2"))
-	for range millsTerms - 1 {
-		n.op("VLD1R.P (R7)(R8), [%s]", t.as("D2"))
-		n.op("VFMLA %s, %s, %s", actZ.as("D2"), f.as("D2"), t.as("D2"))
-		f, t = t, f
-	}
+	f := n.horner(cMills, millsTerms)
 	n.fmul(f, actZ, f)
 	n.fmul(f, actQ, f)
 	n.positive(actY)
 	n.fsub(actY, f, actY)
+}
+
+// horner evaluates a polynomial of z with coefficients of the table, and returns where it is.
+func (n *neon) horner(first, terms int) v {
+	f, t := actF, actS
+	n.op("ADD $%d, R4, R7", first+8*(terms-1))
+	n.op("MOVD $-8, R8")
+	n.op("VLD1R.P (R7)(R8), [%s]", f.as("D2"))
+	for range terms - 1 {
+		n.op("VLD1R.P (R7)(R8), [%s]", t.as("D2"))
+		n.op("VFMLA %s, %s, %s", actZ.as("D2"), f.as("D2"), t.as("D2"))
+		f, t = t, f
+	}
+	return f
+}
+
+// erf is asm.ActErf.
+func (n *neon) erf() {
+	n.fadd(actX, actX, actR)
+	n.move(11, actZ)
+	n.op("VFMLA %s, %s, %s", actX.as("D2"), actR.as("D2"), actZ.as("D2"))
+	n.fmul(n.horner(cPhi, phiTerms), actX, actY)
+	n.fmul(actY, actSecond, actY)
+	n.fabs(actX, actR)
+	n.fmax(actR, actFirst, actR)
+	n.fsub(actR, actFirst, actR)
+	n.fmul(actR, actThird, actR)
+	n.fadd(actR, actOne, actR)
+	n.fmul(actY, actR, actY)
 }
 
 // geluTanh is asm.ActGELUTanh.
