@@ -94,6 +94,15 @@ def batch_norm(c: Any, a: Dict[str, Any]) -> Any:
     return y if "training" in a else (y, None, None)
 
 
+@rule("_native_batch_norm_legit.no_stats", "_native_batch_norm_legit.default", "_native_batch_norm_legit_functional.default", "native_batch_norm.default")
+def batch_norm_of_all(c: Any, a: Dict[str, Any]) -> Any:
+    """In training: the mean and variance are those of the batch. What is kept of them is no output."""
+    if not a["training"]:
+        return batch_norm(c, {**a, "training": False}), None, None
+    y = c.emit("batch_norm", inputs(a, "input weight bias"), {"eps": a["eps"], "training": True})
+    return y, None, None
+
+
 @rule("instance_norm.default")
 def instance_norm(c: Any, a: Dict[str, Any]) -> Any:
     if not a["use_input_stats"]:

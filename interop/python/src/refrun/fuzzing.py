@@ -119,7 +119,7 @@ def fuzz(
     A failure ends the search. It is made smaller, named and saved in the folder, with a command that judges it again.
     The report has verdict (PASS, FAIL, or NO-POWER if nothing could be told of any answer), fault_id, fault, advice,
     file, command, report, which the command prints, inputs in words, and covered. A kernel that raises an exception
-    says that it does not take these inputs: `covered["raised"]` counts that.
+    says that it does not take these inputs: `covered["raised"]` counts that. A slow kernel gets smaller inputs.
     """
     if shapes is None:
         if not isinstance(op, str):
@@ -139,15 +139,15 @@ def fuzz(
     ]
     began, failure = time.monotonic(), None
     with tempfile.TemporaryDirectory() as work, Batch() as batch:
-        search = Search(kernel, op, specs, outs, device, flags, attributes, batch, Path(work))
-        for g in groups(specs, dtypes, layouts, tiles, seed):
+        search = Search(kernel, op, specs, outs, device, flags, attributes, batch, Path(work), seconds)
+        for g in groups(specs, dtypes, layouts, tiles, seed, search.room):
             failure = next(search.run(g), None)
-            if failure is not None or time.monotonic() - began > seconds:
+            if failure is not None or search.late():
                 break
         took = time.monotonic() - began
         covered = search.covered.data()
         if failure is not None:
-            failure = search.smaller(failure, time.monotonic() + max(10, seconds / 2))
+            failure = search.smaller(failure, max(10, seconds / 2))
             return _failed(search, failure, took, covered, Path(folder))
     if not covered["verdicts"]:
         why = next(iter({**covered["refused"], **covered["raised"]}), "no call")

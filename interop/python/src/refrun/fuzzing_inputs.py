@@ -14,9 +14,6 @@ from .hard_inputs import KINDS, _numbers
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 LAYOUTS = ("contiguous", "transposed", "every second", "odd start", "repeated")
 VALUES = (*KINDS, "equal rows")
-# The numbers of the largest input, and the product of all sizes, such as M N K of a matrix product: a question of that
-# size is answered within a second.
-_LARGEST, _WORK = 1 << 14, 1 << 19
 # How much poison lies before and after an input: more than the rest of a tile.
 _GUARD = 4096
 
@@ -75,21 +72,33 @@ class Group(NamedTuple):
         return f"{sizes}, {self.dtype}, {self.layout}, {' then '.join(self.kinds)}"
 
 
-def fits(specs: Sequence[Spec], sizes: Mapping[str, int]) -> bool:
-    return (
-        max(math.prod(s.shape(sizes)) for s in specs) <= _LARGEST
-        and math.prod(max(n, 1) for n in sizes.values()) <= _WORK
-    )
+class Room:
+    """How large inputs may be: the numbers of the largest, and the product of all sizes, such as M N K of a matrix
+    product. A question of 2^14 numbers is answered within a second; a kernel that takes long for a call gets smaller
+    ones."""
+
+    def __init__(self, seconds: float):
+        self.largest, self.longest = 1 << 14, seconds / 15  # some calls have to fit, of other sizes and kinds
+
+    def took(self, seconds: float, numbers: int) -> None:
+        """That a call with so many numbers took so long; below a quarter of the longest it may be other things. With
+        512 numbers there are still tiles on two axes."""
+        if seconds > self.longest / 4 > 0:
+            self.largest = min(self.largest, max(512, int(numbers * self.longest / seconds)))
+
+    def has(self, specs: Sequence[Spec], sizes: Mapping[str, int]) -> bool:
+        numbers, work = max(math.prod(s.shape(sizes)) for s in specs), math.prod(max(n, 1) for n in sizes.values())
+        return numbers <= self.largest and work <= 32 * self.largest
 
 
 def groups(
-    specs: Sequence[Spec], dtypes: Sequence[str], layouts: Sequence[str], tiles: Sequence[int], seed: int
+    specs: Sequence[Spec], dtypes: Sequence[str], layouts: Sequence[str], tiles: Sequence[int], seed: int, room: Room
 ) -> Iterator[Group]:
     """Groups without end: some sizes first that a kernel cannot do without, then sizes at random from the edges of
     tiles, primes, 1 and 0."""
     r = np.random.default_rng(seed)
     kinds = list(VALUES)
-    for k, sizes in enumerate(_sizes(specs, tiles, r)):
+    for k, sizes in enumerate(_sizes(specs, tiles, r, room)):
         some = [kinds[(3 * k + i) % len(kinds)] for i in range(4)]
         yield Group(
             sizes,
@@ -100,23 +109,27 @@ def groups(
         )
 
 
-def _sizes(specs: Sequence[Spec], tiles: Sequence[int], r: np.random.Generator) -> Iterator[Dict[str, int]]:
+def _sizes(specs: Sequence[Spec], tiles: Sequence[int], r: np.random.Generator, room: Room) -> Iterator[Dict[str, int]]:
     names = [d for d in dict.fromkeys(d for s in specs for d in s.dims) if isinstance(d, str)]
     primes, edges = [2, 3, 5, 7, 11, 13], sorted({n for t in tiles for n in (t - 1, t, t + 1) if n > 0})
     yield {n: primes[i % len(primes)] for i, n in enumerate(names)}
-    for name in names:  # each is larger than any tile, once
-        yield _within(specs, {n: edges[-1] if n == name else 3 for n in names})
+    for large in (
+        sorted(tiles)[(len(tiles) - 1) // 2] + 1,
+        edges[-1],
+    ):  # each is larger than half of the tiles, then than all
+        for name in names:
+            yield _within(room, specs, {n: large if n == name else 3 for n in names})
     if not names:
         while True:
             yield {}
     while True:
         pools = [edges, edges, primes, primes, [1], [0] if r.random() < 0.2 else [1]]
-        yield _within(specs, {n: int(r.choice(pools[r.integers(len(pools))])) for n in names})
+        yield _within(room, specs, {n: int(r.choice(pools[r.integers(len(pools))])) for n in names})
 
 
-def _within(specs: Sequence[Spec], sizes: Dict[str, int]) -> Dict[str, int]:
+def _within(room: Room, specs: Sequence[Spec], sizes: Dict[str, int]) -> Dict[str, int]:
     """Sizes with the largest one halved, and made odd, until they fit."""
-    while not fits(specs, sizes):
+    while not room.has(specs, sizes):
         name = max(sizes, key=lambda n: sizes[n])
         sizes = {**sizes, name: sizes[name] // 2 | 1}
     return sizes

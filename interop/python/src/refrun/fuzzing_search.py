@@ -13,7 +13,7 @@ import torch
 from .batch import Batch
 from .case import Raw, write_safetensors
 from .fuzzing_calls import Call, Raised, call
-from .fuzzing_inputs import DTYPES, VALUES, Group, Memory, Spec, fits, values
+from .fuzzing_inputs import DTYPES, VALUES, Group, Memory, Room, Spec, values
 from .kernel import _flags, _names, _outputs, _tensor, _traced
 
 
@@ -70,10 +70,14 @@ class Search:
         attributes: Mapping[str, Any],
         batch: Batch,
         folder: Path,
+        seconds: float,
     ):
         self.kernel, self.op, self.specs, self.outs, self.device = kernel, op, specs, outs, device
         self.flags, self.attributes, self.batch, self.folder = flags, attributes, batch, folder
-        self.covered = Covered()
+        self.covered, self.room, self.until = Covered(), Room(seconds), time.monotonic() + seconds
+
+    def late(self) -> bool:
+        return time.monotonic() > self.until
 
     def numbers(self, g: Group, kind: str) -> List[torch.Tensor]:
         r = np.random.default_rng([g.seed, VALUES.index(kind), *g.sizes.values()])
@@ -106,6 +110,8 @@ class Search:
         memory: List[Memory] = self.memory(g)
         earlier: List[Tuple[Call, Mapping[str, Raw]]] = []
         for k, kind in enumerate(g.kinds):
+            if k and self.late():
+                return
             for m, x in zip(memory, self.numbers(g, kind)):
                 m.write(x)
             try:
@@ -123,7 +129,9 @@ class Search:
     ) -> Iterator[Failure]:
         """Calls the kernel with what is in memory, and again."""
         given, outs = {n: _tensor(m.given, n) for n, m in zip(names, memory)}, self.out(g)
+        began = time.monotonic()
         first = call(self.kernel, memory, outs)
+        took = time.monotonic() - began
         yield from self._writes(g, memory, outs)
         wrong = self._wrong(given, first, question)
         if wrong is not None:
@@ -137,7 +145,9 @@ class Search:
         for before, inputs in earlier:
             if before.moved() and self._wrong(inputs, before.now(), question) is not None:
                 yield Failure(g, "kernel.overwritten", {**inputs, **_outputs(before.now().output())}, question)
+        began = time.monotonic()
         again = call(self.kernel, memory, outs, again=True)
+        self.room.took(min(took, time.monotonic() - began), max(m.view.numel() for m in memory))
         yield from self._writes(g, memory, outs)
         if not again.same(first) and self._wrong(given, again, question) is not None:
             silent = again.poisoned() or again.zeros()
@@ -166,7 +176,7 @@ class Search:
                 return
 
     def _wrong(self, given: Mapping[str, Raw], got: Call, question: Sequence[str]) -> Optional[str]:
-        """None of an answer that is right, or of which nothing can be told; else the fault's ID, "" if none is known."""
+        """None of an answer that is right, or of which nothing can be told; else the fault's ID, "" of no known."""
         try:
             report = self.ask({**given, **_outputs(got.output())}, question)
         except ValueError as e:
@@ -221,15 +231,15 @@ class Search:
             m.write(of.given)
         return copies
 
-    def smaller(self, f: Failure, until: float) -> Failure:
+    def smaller(self, f: Failure, seconds: float) -> Failure:
         """The smallest inputs found, by one change at a time, that still fail."""
-        found = True
+        found, self.until = True, time.monotonic() + seconds
         while found:
             found = False
             for g in _simpler(f.group):
-                if time.monotonic() > until:
+                if self.late():
                     return f
-                if not fits(self.specs, g.sizes):
+                if not self.room.has(self.specs, g.sizes):
                     continue
                 other = next((x for x in self.run(g) if f.fault_id in ("", x.fault_id)), None)
                 if other is not None:

@@ -74,10 +74,12 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     """A torch function or module as a Network, and the tensors of its inputs by their names in it."""
     import torch
 
-    from .network import describe
+    from .network import Network, describe
 
     if attributes:
         raise CaseError(f"{', '.join(attributes)}: attributes of an operation that has a name: want them inside the function")
+    if isinstance(op, Network):
+        return op, op.feed([v if isinstance(v, (bool, int, float)) else _torch(v) for v in inputs])
     module = op
     if not isinstance(op, torch.nn.Module):
         class Chain(torch.nn.Module):

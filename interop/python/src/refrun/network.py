@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import operator as op
 import textwrap
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
@@ -15,7 +17,7 @@ from torch import fx, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-from . import aten, graph, pairs
+from . import aten, graph, losses, pairs
 from .case import CaseError, replace
 from .graph import UnsupportedLayer
 
@@ -101,7 +103,7 @@ def _stamp(module: nn.Module) -> List[Tuple[int, int]]:
 
 def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: Optional[Mapping[str, Any]] = None, *,
              noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None) -> Any:
-    """Describes a module in evaluation mode, as it is called with these inputs, as a Network.
+    """Describes a module without active dropout, as it is called with these inputs, as a Network.
 
     torch.export follows the call, so that control flow, reused modules, constants and functions
     are no matter; sizes are those of the inputs. What refrun has no operation for raises
@@ -117,8 +119,10 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     for name, m in module.named_modules():
-        if m.training and (isinstance(m, nn.modules.batchnorm._BatchNorm) or "Dropout" in type(m).__name__):
+        if m.training and "Dropout" in type(m).__name__ and getattr(m, "p", 1):
             raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
+    if any(m.training and isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()):
+        module = copy.deepcopy(module)  # a call changes the running statistics
     _given(module, inputs, kwargs or {})
     try:
         with torch.no_grad():
@@ -178,10 +182,15 @@ _CELLS = ("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell")
 _LAYERS = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")
 
 
-def _decompositions() -> Dict[Any, Any]:
+@lru_cache(maxsize=None)
+def _table() -> Dict[Any, Any]:
     known = {f"aten.{name}.default" for name in (*_COMPOSED, *_CELLS)} | {f"aten.{name}" for name in _LAYERS}
     ways = {**torch.export.default_decompositions(), **torch._decomp.decomposition_table}
-    return {f: way for f, way in ways.items() if str(f) in known}
+    return {**{f: way for f, way in ways.items() if str(f) in known}, **losses.DECOMPOSITIONS}
+
+
+def _decompositions() -> Dict[Any, Any]:
+    return dict(_table())  # torch.export takes out what it has used
 
 
 def _functional(exported: Any) -> Any:
