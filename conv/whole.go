@@ -46,25 +46,34 @@ func (j *job) wholes() bool {
 	return true
 }
 
-// gather lays out what pixels from the first one on read of a sample.
+// gather lays out what pixels from the first one on read of a sample: tap by tap of a channel, whose places are the same
+// in all channels.
 func (j *job) gather(to *whole.Panels, sample []int16, first, pixels int) {
-	width, plane, t := j.src.W(), j.src.H()*j.src.W(), 0
-	for c := range j.k.ic {
-		channel := sample[c*plane:][:plane]
-		for ky := range j.k.kh {
-			for kx := range j.k.kw {
-				term := to.Term(t)
-				y, x := first/j.dst.W(), first%j.dst.W()
-				for i := range pixels {
-					if row, col := j.rows.tap(y, ky), j.cols.tap(x, kx); row >= 0 && col >= 0 {
-						term[2*i] = channel[row*width+col]
-					}
-					if x++; x == j.dst.W() {
-						x, y = 0, y+1
-					}
+	k, plane := j.k, j.src.H()*j.src.W()
+	var places [asm.WholeColumns]int
+	for tap := range k.kh * k.kw {
+		j.places(places[:pixels], tap, first)
+		for c := range k.ic {
+			term, channel := to.Term(c*k.kh*k.kw+tap), sample[c*plane:][:plane]
+			for i, at := range places[:pixels] {
+				if at >= 0 {
+					term[2*i] = channel[at]
 				}
-				t++
 			}
+		}
+	}
+}
+
+// places sets to to where pixels from the first one on read a channel with a tap, -1 for nowhere.
+func (j *job) places(to []int, tap, first int) {
+	y, x := first/j.dst.W(), first%j.dst.W()
+	for i := range to {
+		row, col := j.rows.tap(y, tap/j.k.kw), j.cols.tap(x, tap%j.k.kw)
+		if to[i] = row*j.src.W() + col; row < 0 || col < 0 {
+			to[i] = -1
+		}
+		if x++; x == j.dst.W() {
+			x, y = 0, y+1
 		}
 	}
 }
