@@ -143,6 +143,9 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 // formats: lines of one length, of which a or b, but not both, may be one number instead. dst
 // may be a or b. It is nil where no float64 operation, rounded again, has the bits of Binary.
 func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
+	if op == Minimum || op == Maximum {
+		return extremes(op, to, a, b)
+	}
 	if int(op) >= len(operations) || !plainly(to, op, a, b) || to != fp16.Float64 && (a == fp16.Float64 || b == fp16.Float64) {
 		return nil
 	}
@@ -154,6 +157,26 @@ func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
 			y.step = 0
 		}
 		arithmetic(dst, x, y, op, to)
+	}
+}
+
+// extremes is Lines of minimum and maximum.
+func extremes(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
+	f := operations[op].short(to, op, a, b)
+	if f == nil {
+		return nil
+	}
+	return func(dst, a, b []float64) {
+		x, y := 1, 1
+		if len(a) == 1 {
+			x = 0
+		}
+		if len(b) == 1 {
+			y = 0
+		}
+		for i := range dst {
+			dst[i] = f(a[x*i], b[y*i])
+		}
 	}
 }
 
@@ -177,13 +200,14 @@ func AddScaled(dst, a, b *tensor.Tensor, alpha float64) {
 func (o *operation) short(f fp16.Format, op Op, a, b fp16.Format) func(a, b float64) float64 {
 	same := a == f && b == f
 	switch {
+	case same && op == Minimum:
+		return func(a, b float64) float64 { return one(min(a, b)) }
+	case same && op == Maximum:
+		return func(a, b float64) float64 { return one(max(a, b)) }
 	case op >= Equal, same && Minimum <= op && op <= FMax:
 		return func(a, b float64) float64 {
 			y, _ := o.eval(a, b)
-			if y != y {
-				return fp16.NaN
-			}
-			return y
+			return one(y)
 		}
 	case same && f == fp16.Int64 && op <= Mul:
 		return func(x, y float64) float64 {
@@ -208,6 +232,14 @@ func (o *operation) short(f fp16.Format, op Op, a, b fp16.Format) func(a, b floa
 		}
 	}
 	return nil
+}
+
+// one returns a number, and of NaNs the one that there is.
+func one(y float64) float64 {
+	if y != y {
+		return fp16.NaN
+	}
+	return y
 }
 
 // at returns the operation of a and b, rounded to f.

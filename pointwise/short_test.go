@@ -3,6 +3,7 @@ package pointwise
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -46,6 +47,18 @@ func TestShort(t *testing.T) {
 					Binary(z, x, y, Op(op))
 					if o.short(to, Op(op), a, b) != nil {
 						short++
+					}
+					if line := Lines(Op(op), to, a, b); line != nil {
+						w, n := make([]float64, 90), b.Round(3)
+						line(w, x.Data, []float64{n})
+						for i, got := range w {
+							if want := o.at(x.Data[i], n, to); math.Float64bits(got) != math.Float64bits(want) {
+								t.Fatalf("%s of %v %v and %v to %v: %v, want %v", o.name, a, x.Data[i], n, to, got, want)
+							}
+						}
+						if line(w, x.Data, y.Data); !slices.EqualFunc(w, z.Data, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
+							t.Fatalf("%s of %v and %v to %v: a line differs", o.name, a, b, to)
+						}
 					}
 					for i, got := range z.Data {
 						if want := o.at(x.Data[i], y.Data[i], to); math.Float64bits(got) != math.Float64bits(want) {
