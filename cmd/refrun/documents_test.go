@@ -47,7 +47,7 @@ var ranElsewhere = map[string]string{
 	"refrun demo": "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release", "benchstat": "leg: staticcheck",
 	// Campaigns: flags with more of what the tests do without.
 	"go test ./": "campaign", "REFRUN_JUDGE=": "campaign", "go test -bench": "measures", "go test -run xxx": "measures", "go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
-	"python3 interop/bench/": "measures", "refrun bench": "measures", "cd internal/asm/_gen": "counts instructions", "interop/onnx/": "needs Python's onnx",
+	"python3 interop/bench/": "measures", "REFRUN_BIN=./refrun python interop/pypi/": "downloads networks", "refrun bench": "measures", "cd internal/asm/_gen": "counts instructions", "interop/onnx/": "needs Python's onnx",
 	// Others.
 	"python interop/gpu/": "needs a GPU", "python interop/python/examples/": "needs torch", "docker": "needs a daemon", "git": "of a release",
 	"refrun run --onnx": "needs an ONNX file; onnx/ has tests of its own", "refrun info --onnx": "needs an ONNX file", "refrun kernel": "oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
