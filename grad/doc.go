@@ -23,7 +23,7 @@
 //	sqrt at 0                                          +Inf times what comes in: NaN for sqrt of a sum of squares
 //	hardtanh and relu6 at their ends                   0
 //	clip at its ends                                   1
-//	hardshrink at its ends                             0
+//	hardshrink and softshrink at their ends            0
 //	minimum and maximum of equal numbers               half of it to each
 //	amax, amin, and max and min without an axis        an equal part to each of those that are equal
 //	max and min along an axis, sort and topk           all to the number whose place is returned

@@ -100,6 +100,10 @@ var derivatives = map[string]derivative{
 		l := s.param("lambd")
 		return s.except(s.both(s.ge(x, -l), s.le(x, l)), d)
 	},
+	"softshrink": func(s *step, x, y, d int) int {
+		l := s.param("lambd")
+		return s.except(s.both(s.ge(x, -l), s.le(x, l)), d)
+	},
 	"hardsigmoid": func(s *step, x, y, d int) int { return s.inside(x, s.with(pointwise.Div, d, 6), -3, 3) },
 	"hard_sigmoid": func(s *step, x, y, d int) int {
 		return s.inside(y, s.scale(s.param("alpha"), d), 0, 1)

@@ -47,6 +47,8 @@
 //	clip          the same with min and max; max if max < min    NaN   min   max   -0   +0   exact
 //	relu6         the same with 0 and 6                          NaN    +0     6   -0   +0   exact
 //	hardshrink    x, but 0 for -lambd <= x <= lambd                NaN  -Inf  +Inf   +0   +0   exact
+//	softshrink    x - lambd for x > lambd, x + lambd for         NaN  -Inf  +Inf   -0   +0   U
+//	              x < -lambd, else 0
 //	hardsigmoid   (x+3)/6, at least 0 and at most 1              NaN    +0     1  1/2  1/2   1.1 U
 //	hard_sigmoid  alpha x + beta, at least 0 and at most 1       NaN    +0     1  beta beta  U |alpha x| + U
 //	hardswish     x hardsigmoid(x)                               NaN    -0  +Inf   -0   +0   1.1 U
@@ -71,6 +73,7 @@
 //	hardtanh      min_val = -1, max_val = 1 (infinities too)
 //	clip          min = -Inf, max = +Inf
 //	hardshrink    lambd = 0.5
+//	softshrink    lambd = 0.5 (not negative)
 //	isinf         detect_negative = 1, detect_positive = 1 (0 for not that one)
 //	hard_sigmoid  alpha = 0.2, beta = 0.5 (ONNX's HardSigmoid)
 //

@@ -36,6 +36,7 @@ type domain struct {
 
 var (
 	number   = domain{func(v float64) bool { return v-v == 0 }, "a number within float32's range"}
+	extent   = domain{func(v float64) bool { return v >= 0 && v-v == 0 }, "0 or a positive number within float32's range"}
 	positive = domain{func(v float64) bool { return v > 0 && v-v == 0 }, "a positive number within float32's range"}
 	extended = domain{func(v float64) bool { return v == v }, "a number or an infinity"}
 )

@@ -51,6 +51,10 @@ func fastCELU(x float64, p named) float64 {
 	return p["alpha"] * math.Expm1(x/p["alpha"])
 }
 
+func fastSoftshrink(l float64) func(float64, named) float64 {
+	return of(func(x float64) float64 { return math.Copysign(max(math.Abs(x)-l, 0), x) })
+}
+
 func fastLeaky(x float64, p named) float64 {
 	if x > 0 {
 		return x
@@ -130,6 +134,8 @@ var samples = []sample{
 	{"clip", named{"min": 2, "max": 1}, nil, func(float64) float64 { return 1 }},
 	{"relu6", nil, nil, between(0, 6)},
 	{"hardshrink", nil, nil, func(x float64) float64 { return x * min(max(0, math.Ceil(max(x, -x)-0.5)), 1) }},
+	{"softshrink", nil, fastSoftshrink(0.5), nil},
+	{"softshrink", named{"lambd": 0.01}, fastSoftshrink(float64(float32(0.01))), nil},
 	{"hardsigmoid", nil, of(func(x float64) float64 { return min(max(x+3, 0), 6) / 6 }), nil},
 	{"hard_sigmoid", nil, fastHardSigmoid, nil},
 	{"hard_sigmoid", named{"alpha": 1. / 6, "beta": 0.7}, fastHardSigmoid, nil},
@@ -213,6 +219,8 @@ var specials = []struct {
 	{"relu6", nil, [5]float64{nan, 0, 6, negZero, 0}, [][2]float64{{-0x1p-149, 0}, {7, 6}}},
 	{"hardshrink", nil, [5]float64{nan, -inf, inf, 0, 0}, [][2]float64{{0.5, 0}, {-0.5, 0}, {-0.625, -0.625}, {0.75, 0.75}}},
 	{"hardshrink", named{"lambd": -1}, [5]float64{nan, -inf, inf, negZero, 0}, nil},
+	{"softshrink", nil, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{0.5, 0}, {-0.5, negZero}, {-0.625, -0.125}}},
+	{"softshrink", named{"lambd": 0}, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{0x1p-149, 0x1p-149}, {-3, -3}}},
 	{"hardsigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{-3, 0}, {3, 1}, {-1.5, 0.25}}},
 	{"hard_sigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{1e38, 1}, {-1e38, 0}}},
 	{"hard_sigmoid", named{"alpha": 0}, [5]float64{nan, nan, nan, 0.5, 0.5}, nil},
@@ -228,4 +236,4 @@ var specials = []struct {
 // have one.
 var stated = map[string]float64{"exp": 1.1, "exp2": 1.1, "expm1": 8, "log": 1.1, "log2": 3.1, "log1p": 1.1, "sqrt": 1, "rsqrt": 2.1,
 	"reciprocal": 1, "square": 1, "sin": 1.7, "cos": 1.7, "tan": 4.5, "atan": 8, "erf": 5.3, "sigmoid": 3.2, "softplus": 5.3, "elu": 10.1,
-	"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8}
+	"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "softshrink": 1, "hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8}

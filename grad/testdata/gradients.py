@@ -49,6 +49,7 @@ case("hardtanh", lambda x: F.hardtanh(x, -0.5, 2), kinks, min_val=-0.5, max_val=
 case("clip", lambda x: torch.clip(x, -0.5, 2), kinks, min=-0.5, max=2)
 case("hard_sigmoid", lambda x: torch.clip(0.25 * x + 0.5, 0, 1), r(9), alpha=0.25, beta=0.5)
 case("hardshrink", lambda x: F.hardshrink(x, 0.25), kinks, lambd=0.25)
+case("softshrink", lambda x: F.softshrink(x, 0.25), kinks, lambd=0.25)
 
 a, b = r(3, 4), r(4)
 for name in "add sub mul div minimum maximum fmin fmax atan2".split():

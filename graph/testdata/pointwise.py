@@ -66,6 +66,7 @@ for op in "abs neg sign square".split():
     case(op, getattr(torch, op), torch.randint(-4, 5, (2, 3)))
 case("sigmoid", torch.sigmoid, torch.randint(-4, 5, (2, 3)))
 case("hardshrink", F.hardshrink, x)
+case("softshrink", F.softshrink, x)
 for name in "isnan isinf".split():
     case(name, getattr(torch, name), x)
     case(name, getattr(torch, name), torch.tensor([0, 3]))

@@ -108,6 +108,17 @@ func Unary(name string, x float64, p map[string]float64, f fp16.Format) float64 
 		}
 		s := p["negative_slope"]
 		return ratio(q.Mul(q, Rat(s)), math.Copysign(0, math.Copysign(1, s)*math.Copysign(1, x)))
+	case "softshrink": // x less what lies within both ends
+		s := Rat(p["lambd"])
+		switch {
+		case q.Cmp(s) > 0:
+			q.Sub(q, s)
+		case q.Cmp(new(big.Rat).Neg(s)) < 0:
+			q.Add(q, s)
+		default:
+			q.SetInt64(0)
+		}
+		return ratio(q, math.Copysign(0, x))
 	case "hardsigmoid":
 		q.Add(q, three)
 		return ratio(within(q, new(big.Rat), six).Quo(within(q, new(big.Rat), six), six), 0)

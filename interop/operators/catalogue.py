@@ -375,7 +375,7 @@ entries(
         "swin_tiny_patch4_window7_224": timm(
             "swin_tiny_patch4_window7_224", img_size=32, window_size=4, embed_dim=24, depths=(2, 2), num_heads=(2, 4)
         ),
-        "mixer_s16_224": timm("mixer_s16_224", img_size=32, patch_size=8, embed_dim=48, num_blocks=2),
+        "mixer_s16_224": timm("mixer_s16_224", img_size=32),
         "convnextv2_atto": timm("convnextv2_atto", depths=(1, 1, 2, 1), dims=(8, 16, 24, 32)),
         "xcit_nano_12_p16_224": timm("xcit_nano_12_p16_224", embed_dim=32, depth=2, num_heads=4),
         "nfnet_l0": timm("nfnet_l0"),

@@ -97,6 +97,7 @@ var kernels = map[string]limits{
 	"celu":        {off: minusOne},
 	"selu":        {off: minusOne},
 	"leaky_relu":  {off: relative(1)},
+	"softshrink":  {off: relative(1)},
 	"hardsigmoid": {off: func(x, y float64) float64 { return within(y, 2*u*(math.Abs(x)+3)/6) }},
 	"hardswish":   {steep: 1.5, off: func(x, y float64) float64 { return 4 * u * math.Abs(x) }},
 	"softsign":    {off: relative(4)},

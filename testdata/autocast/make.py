@@ -663,7 +663,7 @@ def pointwise_rules(dtype):
     ops = {name: lambda name=name: getattr(torch, name)(x) for name in (
         "exp2 expm1 log2 log1p sqrt square sin cos tan atan erf abs neg floor ceil trunc round logical_not selu celu isnan isinf").split()}
     ops |= {name: lambda name=name: getattr(F, name)(x) for name in (
-        "elu leaky_relu hardtanh hardshrink relu6 hardsigmoid hardswish softsign mish glu").split()}
+        "elu leaky_relu hardtanh hardshrink softshrink relu6 hardsigmoid hardswish softsign mish glu").split()}
     ops |= {"clamp": lambda: x.clamp(0.1, 0.9), "prelu": lambda: F.prelu(x, torch.rand(4)), "where, both": lambda: torch.where(c, x, x),
             "where, float32": lambda: torch.where(c, x, y), "pow, both": lambda: torch.pow(x, x), "pow, float32": lambda: torch.pow(x, y),
             "div, trunc": lambda: torch.div(x, x, rounding_mode="trunc"), "div, floor": lambda: torch.div(x, x, rounding_mode="floor"),

@@ -122,6 +122,7 @@ same("celu", "self", "alpha")
 same("softplus", "self", "beta threshold")
 same("hardtanh", "self", "min_val max_val")
 same("hardshrink", "self", "lambd")
+same("softshrink", "self", "lambd")
 same("prelu", "self weight")
 same("glu", "self", "dim")
 

@@ -194,11 +194,13 @@ def _decompositions() -> Dict[Any, Any]:
 
 
 def _functional(exported: Any) -> Any:
-    """The program without operations that write to their inputs.
+    """The program without operations that write to their inputs, or such as have no rule but what they consist of.
 
-    torch's way there runs each operation once more, and cannot run all that export itself has followed. Then the
-    program is taken as it is, and operations that write have no rule.
+    torch's way there takes some apart that are functions of one number, and runs each once more, which not every
+    one survives that export itself has followed. So a program of operations with rules is taken as it is.
     """
+    if all(str(n.target) in aten.RULES or n.target is op.getitem for n in exported.graph.nodes if n.op == "call_function"):
+        return exported
     try:
         return exported.run_decompositions(_decompositions())
     except TypeError:
@@ -560,6 +562,7 @@ class _Names:
         c, left = self.c, iter(given)
         specs = {s.arg.name: s for s in c.exported.graph_signature.input_specs}
         env: Dict[fx.Node, Any] = {}
+        last = {a: n for n in c.exported.graph.nodes for a in n.all_input_nodes}
         for n in c.exported.graph.nodes:
             if n.op == "placeholder":
                 target = specs[n.name].target
@@ -572,7 +575,7 @@ class _Names:
                 env[n] = n.target(*args, **kwargs)
                 self._compare(n, env[n])
             for a in n.all_input_nodes:
-                if list(a.users)[-1] is n:
+                if last[a] is n:
                     env.pop(a, None)
 
     def _compare(self, n: fx.Node, t: Any) -> None:

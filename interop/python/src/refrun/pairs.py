@@ -197,7 +197,9 @@ def to_pairs(c: Any, a: Dict[str, Any]) -> Any:
         return to(c, a)
     if not want.is_complex:
         raise NoRule("a complex number as a real one: want x.real")
-    wide = {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(want)
+    if isinstance(x, torch.Tensor):
+        return x.to(want)
+    wide = torch.float64 if want == torch.complex128 else torch.float32
     x = widened(c, x)
     return x if c.dtype(x) == wide else c.cast(x, wide)
 
