@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
@@ -81,8 +82,9 @@ func stepCaseAt(t *testing.T, dir, graph string) {
 	write("trajectory.safetensors", some("initial_condition", 2, 3, 101), some("initial_condition.1", 2, 2, 3, 101), some("initial_condition.h", 2, 4, 101))
 }
 
-// stepDevice writes the trajectory that a device of a mode makes of a case: from step 3 on of inputs that spoil changes.
-func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout.Case, m, at int, in []*tensor.Tensor)) *rollout.Case {
+// stepDevice writes the trajectory that a device of a mode makes of a case: from step 3 on of inputs that spoil changes,
+// or with the results alone that are named in bfloat16, if there are some.
+func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout.Case, m, at int, in []*tensor.Tensor), stored ...string) *rollout.Case {
 	t.Helper()
 	c, err := rollout.OpenCase(dir)
 	if err != nil {
@@ -132,11 +134,15 @@ func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout
 			for _, x := range in {
 				types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
 			}
-			p, err := g.Network.Graph.Infer(mode, types...)
-			if err != nil {
-				t.Fatal(err)
+			var out []*tensor.Tensor
+			if len(stored) > 0 {
+				out, err = storing(g.Network.Graph, in, stored)
+			} else {
+				var p *graph.Program
+				if p, err = g.Network.Graph.Infer(mode, types...); err == nil {
+					out, err = p.Run(new(graph.Run), in...)
+				}
 			}
-			out, err := p.Run(new(graph.Run), in...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,6 +167,65 @@ func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout
 		t.Fatal(err)
 	}
 	return c
+}
+
+// storing evaluates a graph in float64, with constants and some results in bfloat16.
+func storing(g *graph.Graph, in []*tensor.Tensor, results []string) ([]*tensor.Tensor, error) {
+	half := *g
+	half.Values, half.Kept = slices.Clone(g.Values), new(graph.Kept)
+	for v := range half.Values {
+		if t := half.Values[v].Const; t != nil {
+			half.Values[v].Const = tensor.Of(fp16.Float64, lower.Rounded(t, fp16.BFloat16).Data, t.Shape...)
+		}
+	}
+	var wide []*tensor.Tensor
+	var types []graph.Type
+	for _, x := range in {
+		wide, types = append(wide, tensor.Of(fp16.Float64, x.Data, x.Shape...)), append(types, graph.Type{Shape: x.Shape, Format: fp16.Float64})
+	}
+	p, err := half.Infer(graph.Mode{Precision: fp16.Float64}, types...)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.Run(&graph.Run{Seen: func(v int, t *tensor.Tensor) {
+		if slices.Contains(results, half.Values[v].Name) {
+			fp16.BFloat16.RoundSlice(t.Data, t.Data)
+		}
+	}}, wide...)
+	for i := range out {
+		out[i] = lower.Rounded(out[i], fp16.Float32)
+	}
+	return out, err
+}
+
+// TestFewerRoundings: a device that keeps some results of a claim in registers, and stores the others, is right, whichever
+// they are; with what makes it wrong it fails at its step.
+func TestFewerRoundings(t *testing.T) {
+	t.Parallel()
+	mode, err := operator.ParseMode("bfloat16", "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	swapped := func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0], in[1] = in[1], in[0] }
+	for _, stored := range [][]string{{"all", "gate", "h", "out"}, {"all", "h", "out"}, {"all", "gate", "h"}, {"all", "h"}} {
+		t.Run(strings.Join(stored, " "), func(t *testing.T) {
+			t.Parallel()
+			for _, spoil := range []func(*rollout.Case, int, int, []*tensor.Tensor){nil, swapped} {
+				dir := t.TempDir()
+				stepCaseAt(t, dir, stepGraph)
+				r, err := CheckCase(t.Context(), stepDevice(t, dir, mode, spoil, stored...), CheckOptions{Mode: mode})
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case spoil == nil && r.Verdict.Failed():
+					t.Errorf("%s: %s: want a pass", r.Verdict, r.Reason)
+				case spoil != nil && (!r.Verdict.Failed() || r.FirstStep != 3):
+					t.Errorf("%s at step %d: want a failure at step 3", r.Verdict, r.FirstStep)
+				}
+			}
+		})
+	}
 }
 
 // earlier puts in place of input k what another step is given.

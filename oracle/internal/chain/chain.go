@@ -219,25 +219,28 @@ func (c *checker) search() (*found, error) {
 		return nil, err
 	}
 	for _, l := range likely {
-		one, err := l.many.One(at, l.contract)
-		if err != nil {
-			return nil, err
-		}
-		if one.Fails() {
-			continue
-		}
-		f := &found{c: c, k: l.k, many: l.many, own: l.k.Name == "" && len(l.contract.Round) == 0}
-		if f.Joint, err = l.many.Under(l.contract); err != nil {
-			return nil, err
-		}
-		if f.better(best) {
-			best = f
-		}
-		if best.Passes() {
-			break
+		if best, err = c.try(l, best, at); err != nil || best.Passes() {
+			return best, err
 		}
 	}
-	return best, nil
+	fewer, err := c.fewer(best, at)
+	if err != nil || fewer == nil {
+		return best, err
+	}
+	return c.try(*fewer, best, at)
+}
+
+// try judges all steps under a contract that explains one, and returns the better of what they are and what they were.
+func (c *checker) try(l candidate, best *found, at int) (*found, error) {
+	one, err := l.many.One(at, l.contract)
+	if err != nil || one.Fails() {
+		return best, err
+	}
+	f := &found{c: c, k: l.k, many: l.many, own: l.k.Name == "" && len(l.contract.Round) == 0}
+	if f.Joint, err = l.many.Under(l.contract); err != nil || !f.better(best) {
+		return best, err
+	}
+	return f, nil
 }
 
 // candidate is a contract that may explain a step.

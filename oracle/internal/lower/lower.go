@@ -3,6 +3,7 @@
 package lower
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,8 +39,34 @@ type Contract struct {
 	Name     string // "" for all
 	operands bool   // those of the operands of products, by autocast
 	stores   func(op graph.Op) bool
-	kernels  bool // what is made and read within one kernel is read before it is stored
-	pure     bool // without autocast: weights, inputs and all results are of the half type
+	kernels  bool         // what is made and read within one kernel is read before it is stored
+	pure     bool         // without autocast: weights, inputs and all results are of the half type
+	kept     map[int]bool // roundings of results that are left out, by [Rounding.Number]
+}
+
+// Rounding is one of a result as a contract stores it.
+type Rounding struct {
+	Number int
+	Name   string // of the result
+	node   int
+	value  int
+	reads  []int // the values that its node reads
+}
+
+// Before reports whether another rounding is of what this one's node reads, or of its own product.
+func (r Rounding) Before(of Rounding) bool {
+	return of.node == r.node && of.Number < r.Number || of.node != r.node && slices.Contains(r.reads, of.value)
+}
+
+// Without is a contract with some roundings fewer: what a compiler does that keeps them in registers.
+func (k Contract) Without(fewer ...Rounding) Contract {
+	kept := map[int]bool{}
+	maps.Copy(kept, k.kept)
+	for _, r := range fewer {
+		kept[r.Number] = true
+	}
+	k.kept = kept
+	return k
 }
 
 // products are the operations whose results a compiler leaves to a library, which stores them.
@@ -49,19 +76,19 @@ var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_
 // Contracts are those that right devices of a claim have: the claim's own first.
 func (c Claim) Contracts() []Contract {
 	every := func(graph.Op) bool { return true }
-	all := []Contract{{"", true, every, false, false}}
+	all := []Contract{{operands: true, stores: every}}
 	if _, half := c.Narrow(); !half {
 		return all
 	}
 	if c.Halves {
-		all = append(all, Contract{"a module in a half type", true, every, false, true})
+		all = append(all, Contract{Name: "a module in a half type", operands: true, stores: every, pure: true})
 	}
 	none := func(graph.Op) bool { return false }
 	return append(all,
-		Contract{"what lies between two products is one kernel, which keeps float32", true, every, true, false},
-		Contract{"results of products stored, and what follows them kept in float32", true, isProduct, false, false},
-		Contract{"operands of products rounded, and all results kept in float32", true, none, false, false},
-		Contract{"float32", false, none, false, false})
+		Contract{Name: "what lies between two products is one kernel, which keeps float32", operands: true, stores: every, kernels: true},
+		Contract{Name: "results of products stored, and what follows them kept in float32", operands: true, stores: isProduct},
+		Contract{Name: "operands of products rounded, and all results kept in float32", operands: true, stores: none},
+		Contract{Name: "float32", stores: none})
 }
 
 func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
@@ -86,6 +113,7 @@ type lowering struct {
 	kernel []int
 	wide   []bool // casts that are left out
 	cast   map[castKey]int
+	rounds []Rounding // so far, with those that are left out
 }
 
 type castKey struct {
@@ -96,6 +124,23 @@ type castKey struct {
 // Lower returns a graph with the roundings of a contract as casts. types are those of its inputs. A last
 // rounding to the format in which the output is stored is left out, since storing rounds.
 func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*graph.Graph, error) {
+	l, err := c.lower(g, types, k, stored)
+	if err != nil {
+		return nil, err
+	}
+	return l.to, nil
+}
+
+// Roundings are those of results that [Claim.Lower] writes.
+func (c Claim) Roundings(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) ([]Rounding, error) {
+	l, err := c.lower(g, types, k, stored)
+	if err != nil {
+		return nil, err
+	}
+	return l.rounds, nil
+}
+
+func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*lowering, error) {
 	if k.pure {
 		c = Claim{Mode: graph.Mode{Precision: fp16.Float32}, Pure: true, Half: c.Mode.Precision, Native: true}
 	}
@@ -104,7 +149,7 @@ func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]bool, len(g.Values)), map[castKey]int{}}
+	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]bool, len(g.Values)), map[castKey]int{}, nil}
 	for _, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
 	}
@@ -119,7 +164,7 @@ func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	for _, v := range g.Outputs {
 		l.to.Outputs = append(l.to.Outputs, l.of[v])
 	}
-	return l.to, nil
+	return l, nil
 }
 
 // Stored returns a graph with constants as the claim stores them, and casts to float32 as to its format: that
@@ -240,6 +285,10 @@ func (l *lowering) store(i, made, v int, stored fp16.Format) int {
 	f := l.p.Type(v).Format
 	last := f == stored && slices.Contains(l.from.Outputs, v) && !l.read(v)
 	if !f.Half() || last || !l.stores(l.from.Nodes[i].Op) {
+		return made
+	}
+	r := Rounding{len(l.rounds), l.to.Values[made].Name, i, v, l.from.Nodes[i].In}
+	if l.rounds = append(l.rounds, r); l.kept[r.Number] {
 		return made
 	}
 	return l.to.Add(graph.Cast{Dtype: f.String()}, l.from.Values[v].Name+".stored", made)
