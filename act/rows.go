@@ -45,10 +45,10 @@ func NewFastRows(f Func, format fp16.Format) *Rows {
 func (r *Rows) Fast() bool { return r.fast }
 
 // Space is the memory of one goroutine that applies activations to rows.
-type Space = rows.Space
+type Space struct{ rows *rows.Space }
 
 // NewSpace returns memory for rows of w pixels of 8 numbers.
-func NewSpace(w int) *Space { return rows.NewSpace(w) }
+func NewSpace(w int) *Space { return &Space{rows.NewSpace(w)} }
 
 // Apply sets dst to the function of src, whole pixels of 8 numbers each. The two
 // lie apart.
@@ -59,6 +59,6 @@ func (r *Rows) Apply(dst, src []float32, w *Space) {
 	case r.fast:
 		fastRow(dst, src)
 	default:
-		r.of.Apply(dst, src, w)
+		r.of.Apply(dst, src, w.rows)
 	}
 }

@@ -42,12 +42,12 @@ func (s actStage) apply(dst, src []float32, n, b, y int, w *worker) { s.Apply(ds
 
 // functionStage is a function of one number that need not be 0 at 0.
 type functionStage struct {
-	*rows.Function
+	of       func(dst, src []float32)
 	channels int
 }
 
 func (s functionStage) apply(dst, src []float32, n, b, y int, w *worker) {
-	s.Apply(dst, src, w.act)
+	s.of(dst, src)
 	clean(dst, 8*(b+1)-s.channels)
 }
 

@@ -1,6 +1,8 @@
 package pointwise
 
 import (
+	"sync"
+
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/rows"
@@ -50,9 +52,9 @@ func (f Func) Lines(format fp16.Format) func(dst, src []float64) {
 	return func(dst, src []float64) { f.fn.line(kernel, dst, src, p, format) }
 }
 
-// Rows returns the function of rows of pixels, with results of a format, which are as those of [Unary]. It is for
-// package plan.
-func (f Func) Rows(format fp16.Format) *rows.Function {
+// Rows returns what sets dst to the function of src, rows of pixels of 8 numbers which lie apart, as [Unary] does with
+// results of a format. Several goroutines may call it. It is for package plan.
+func (f Func) Rows(format fp16.Format) func(dst, src []float32) {
 	p := f.in(format)
 	r := &rows.Function{Format: format, Some: f.fn.kernel(format), At: func(x float64) float64 { return f.fn.at(x, p, format) }}
 	if k := asm.RowKernels(); k != nil && r.Some != nil && vectored[f.fn.name].row != nil {
@@ -62,5 +64,10 @@ func (f Func) Rows(format fp16.Format) *rows.Function {
 		}
 		r.Row = vectored[f.fn.name].row(acts)
 	}
-	return r
+	spaces := sync.Pool{New: func() any { return rows.NewSpace(0) }}
+	return func(dst, src []float32) {
+		w := spaces.Get().(*rows.Space)
+		r.Apply(dst, src, w)
+		spaces.Put(w)
+	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -63,7 +62,7 @@ func TestVectored(t *testing.T) {
 						src[i] = float32(v)
 					}
 					dst[n] = 7
-					f.Rows(format).Apply(dst[:n], src, rows.NewSpace(n/8))
+					f.Rows(format)(dst[:n], src)
 					for i, v := range want {
 						if math.Float32bits(dst[i]) != math.Float32bits(float32(v)) || dst[n] != 7 {
 							t.Fatalf("%s, %s, %v, a row: %x of %d becomes %x, want %x", name, isa, format, src[i], n, dst[i], v)

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -31,7 +31,7 @@ type answer struct {
 func (c *command) judgeBatch(path string) error {
 	from := stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := disk.Open(path)
 		if err != nil {
 			return err
 		}

@@ -50,12 +50,15 @@ type Space struct {
 	src, dst [64]float64
 }
 
-// NewSpace returns memory for rows of w pixels.
+// NewSpace returns memory for rows of w pixels, which grows with wider ones.
 func NewSpace(w int) *Space { return &Space{open: make([]uint8, w)} }
 
 // Apply sets dst to the function of src. The two lie apart.
 func (f *Function) Apply(dst, src []float32, w *Space) {
 	if f.Row != nil {
+		if n := len(src) / 8; n > len(w.open) {
+			w.open = make([]uint8, n)
+		}
 		if f.Row(&dst[0], &src[0], len(src)/8, guards[f.Format].Guard(), &w.open[0]) == 0 {
 			return
 		}

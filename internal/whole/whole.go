@@ -124,7 +124,7 @@ func Fit(l *Lines, p *Panels) bool { return FitMost(l, p.most) }
 
 // FitMost is Fit of a right operand with that greatest absolute value.
 func FitMost(l *Lines, most int) bool {
-	return float64(l.most)*float64(most)*2*float64(l.pairs) < 1<<31
+	return float64(l.most)*float64(most)*float64(2*l.pairs) < 1<<31
 }
 
 // Multiply sets the columns of one panel of the product, of which lines are line apart and columns column: to the
