@@ -185,7 +185,7 @@ class Search:
             self.covered.refused[str(e)] += 1
             return None
         self.covered.judged(report)
-        if report["verdict"] != "FAIL" or report.get("known") == "odds" and _repeats(given):
+        if report["verdict"] != "FAIL" or _by_odds(report) and _repeats(given):
             return None
         return str(report.get("fault_id", ""))
 
@@ -248,6 +248,12 @@ class Search:
                     f, found = other, True
                     break
         return f
+
+
+def _by_odds(report: Mapping[str, Any]) -> bool:
+    """Whether nothing of an answer is proved to be wrong, nor of any of its outputs."""
+    failed = [r for r in report.get("outputs") or [report] if r["verdict"] == "FAIL"]
+    return bool(failed) and all(r.get("known") == "odds" for r in failed)
 
 
 def _repeats(given: Mapping[str, Raw]) -> bool:
