@@ -56,7 +56,10 @@ func (all *totals) add(q *Question, t *trial) {
 		k := slices.IndexFunc(*all, func(x total) bool { return x.by.way == by.way && x.by.n == by.n })
 		if k < 0 {
 			k = len(*all)
-			x := total{by: by, slack: t.slack(f, by), mine: make([]float64, by.n), expected: make([]float64, by.n), variance: make([]float64, by.n), flips: make([]float64, by.n), right: make([][]float64, len(right))}
+			x := total{
+				by: by, slack: t.slack(f, by), mine: make([]float64, by.n), expected: make([]float64, by.n),
+				variance: make([]float64, by.n), flips: make([]float64, by.n), right: make([][]float64, len(right)),
+			}
 			for m := range right {
 				x.right[m] = make([]float64, by.n)
 			}
@@ -80,8 +83,8 @@ func sumUp(sum []float64, x []float32, at []int32) {
 	}
 }
 
-// excess is how far the worst of all regions is above its limit, and where. The sum varies at least as the evaluations do
-// together: a rare error that is right in one is right in the sum.
+// excess is how far the worst of all regions is above its limit, and where. The sum varies at least as the
+// evaluations do together: a rare error that is right in one is right in the sum.
 func (all totals) excess(each []Each) (excess float64, at string) {
 	joint := ways{}
 	for _, x := range all {
@@ -109,7 +112,8 @@ func alikeOf(each []Each, way string) float64 {
 	return varies / variance
 }
 
-// late finds a fault that begins at an evaluation and is too small to show in any: all from there on are wrong together.
+// late finds a fault that begins at an evaluation and is too small to show in any: all from there on are wrong
+// together.
 func (j *Joint) late() {
 	from, w := onward(j.Each)
 	if len(j.Each) < 2 || w.law == nil || j.First() >= 0 {

@@ -1,19 +1,16 @@
 package chain
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/judge"
 )
 
-// fewer is the contract with the fewest of the claim's roundings that a step tells of: from the nearest that stores all
-// of them on, those without which the step is plainly nearer are left out, one after the other, and a rounding together
-// with the one before it where neither alone shows, as of a sum whose ReLU is stored. What it leaves out no right device
-// needs to have, so that a step that is right under it is right. It is nil where nothing is plainly nearer.
+// fewer is the claim's own contract without the roundings that the device does not have, as a step shows them. Single
+// roundings are tried, and then pairs of one and the next, which show only together where the second changes nothing
+// after the first, as of a product and its ReLU. Those without which the step is plainly nearer are left out, until
+// there are none; the result is nil if there were none at all. A device needs no rounding of its claim to be right, so
+// that a step that is right under this contract is right.
 func (c *checker) fewer(plain *found, at int) (*candidate, error) {
 	if _, half := c.claim.Narrow(); !half {
 		return nil, nil
@@ -26,24 +23,25 @@ func (c *checker) fewer(plain *found, at int) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	left := map[int]bool{}
+	ones, twos := groups(all)
 	for some := true; some; {
-		if some, err = c.leave(best, at, left, singles(all)); err == nil && !some {
-			some, err = c.leave(best, at, left, pairs(all))
+		if some, err = c.leave(best, at, ones); err == nil && !some {
+			some, err = c.leave(best, at, twos)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if len(left) == 0 {
+	lacks := slices.DeleteFunc(slices.Clone(all), func(r lower.Rounding) bool { return !best.k.Lacks(r) })
+	if len(lacks) == 0 {
 		return nil, nil
 	}
-	best.k.Name = withoutWords(best.k.Name, all, left)
+	best.k.Name = lacking(lacks)
 	best.many = c.many(best.k)
 	return best, nil
 }
 
-// nearest is the contract of the claim's that stores all results which is nearest to a step.
+// nearest is the claim's own contract, with operations in the forms that are nearest to a step.
 func (c *checker) nearest(plain *found, at int) (*candidate, error) {
 	k := c.claim.Contracts()[0]
 	m := c.many(k)
@@ -77,86 +75,55 @@ func (c *checker) roundings(k lower.Contract, at int) ([]lower.Rounding, error) 
 	if err != nil {
 		return nil, err
 	}
-	types := make([]graph.Type, len(in))
-	for i, x := range in {
-		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
-	}
-	return c.claim.Roundings(c.step.g, types, k, got.Format)
+	return c.claim.Roundings(c.step.g, typesOf(in), k, got.Format)
 }
 
-func singles(all []lower.Rounding) (groups [][]lower.Rounding) {
+// groups are the roundings one by one, and each with the next.
+func groups(all []lower.Rounding) (ones, twos [][]lower.Rounding) {
 	for _, r := range all {
-		groups = append(groups, []lower.Rounding{r})
-	}
-	return groups
-}
-
-// pairs are roundings with one that is before them.
-func pairs(all []lower.Rounding) (groups [][]lower.Rounding) {
-	for _, r := range all {
-		for _, of := range all {
-			if r.Before(of) {
-				groups = append(groups, []lower.Rounding{of, r})
+		ones = append(ones, []lower.Rounding{r})
+		for _, next := range all {
+			if next.Follows(r) {
+				twos = append(twos, []lower.Rounding{r, next})
 			}
 		}
 	}
-	return groups
+	return ones, twos
 }
 
-// leave leaves out the groups without which a step is plainly nearer, all of them if that is nearest, and the best
-// otherwise. It reports whether there were some.
-func (c *checker) leave(best *candidate, at int, left map[int]bool, groups [][]lower.Rounding) (bool, error) {
-	try := func(of []lower.Rounding) (judge.Distance, lower.Contract, error) {
-		k := best.k.Without(of...)
-		far, err := c.many(k).Off(at, best.contract)
-		return far, k, err
-	}
-	var nearer []lower.Rounding
-	next, taken := *best, []lower.Rounding(nil)
-	take := func(far judge.Distance, k lower.Contract, of []lower.Rounding) {
-		if far.Mean < next.off.Mean {
-			next.off, next.k, taken = far, k, of
+// leave leaves out all groups without which a step is plainly nearer, or the best of them where that is nearer still.
+// It reports whether there were any.
+func (c *checker) leave(best *candidate, at int, groups [][]lower.Rounding) (bool, error) {
+	from, nearer := *best, []lower.Rounding(nil)
+	try := func(of []lower.Rounding) error {
+		k := from.k.Without(of...)
+		far, err := c.many(k).Off(at, from.contract)
+		if err == nil && far.Plainly(from.off) {
+			nearer = append(nearer, of...)
+			if far.Mean < best.off.Mean {
+				best.k, best.off = k, far
+			}
 		}
+		return err
 	}
 	for _, of := range groups {
-		if !slices.ContainsFunc(of, func(r lower.Rounding) bool { return !left[r.Number] }) {
-			continue
-		}
-		far, k, err := try(of)
-		if err != nil {
-			return false, err
-		}
-		if far.Plainly(best.off) {
-			nearer = append(nearer, of...)
-			take(far, k, of)
+		if slices.ContainsFunc(of, func(r lower.Rounding) bool { return !from.k.Lacks(r) }) {
+			if err := try(of); err != nil {
+				return false, err
+			}
 		}
 	}
 	if len(nearer) == 0 {
 		return false, nil
 	}
-	far, k, err := try(nearer)
-	if err != nil {
-		return false, err
-	}
-	take(far, k, nearer)
-	for _, r := range taken {
-		left[r.Number] = true
-	}
-	*best = next
-	return true, nil
+	return true, try(nearer)
 }
 
-// withoutWords names a contract by the results whose roundings it leaves out.
-func withoutWords(name string, all []lower.Rounding, left map[int]bool) string {
-	var of []string
-	for _, r := range all {
-		if left[r.Number] {
-			of = append(of, r.Name)
-		}
+// lacking says in words which roundings a contract lacks.
+func lacking(of []lower.Rounding) string {
+	var names []string
+	for _, r := range of {
+		names = append(names, r.Name)
 	}
-	more := ""
-	if n := len(of) - mostOperations; n > 0 {
-		of, more = of[:mostOperations], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.TrimPrefix(fmt.Sprintf("%s, without the roundings of %s%s", name, strings.Join(of, ", "), more), ", ")
+	return "without the roundings of " + listed(names)
 }

@@ -10,6 +10,6 @@ const (
 	mostTried = 8
 	// work: the steps that are right by themselves at which faults are looked for, spread over all.
 	fewLooked = 3
-	// work: the operations that a subject names.
-	mostOperations = 6
+	// work: the operations or results that a text names.
+	mostNamed = 6
 )

@@ -79,8 +79,13 @@ func operations(g *facts.Gate) string {
 			names = append(names, n.Other.Name())
 		}
 	}
-	if more := len(names) - mostOperations; more > 0 {
-		names = append(names[:mostOperations], fmt.Sprintf("%d more", more))
+	return listed(names)
+}
+
+// listed are names in words, the first of many.
+func listed(names []string) string {
+	if more := len(names) - mostNamed; more > 0 {
+		names = append(slices.Clip(names[:mostNamed]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")
 }

@@ -154,13 +154,17 @@ func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
 	return y, nil
 }
 
+// typesOf are the types of a step's inputs.
+func typesOf(in []*tensor.Tensor) (types []graph.Type) {
+	for _, x := range in {
+		types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
+	}
+	return types
+}
+
 // question asks whether a step is what a contract of a claim makes of its inputs.
 func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, got *tensor.Tensor) (judge.Question, error) {
-	types := make([]graph.Type, len(in))
-	for i, x := range in {
-		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
-	}
-	g, err := c.Lower(s.g, types, k, got.Format)
+	g, err := c.Lower(s.g, typesOf(in), k, got.Format)
 	if err != nil {
 		return judge.Question{}, fmt.Errorf("step: %w", err)
 	}

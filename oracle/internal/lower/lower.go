@@ -41,33 +41,38 @@ type Contract struct {
 	stores   func(op graph.Op) bool
 	kernels  bool         // what is made and read within one kernel is read before it is stored
 	pure     bool         // without autocast: weights, inputs and all results are of the half type
-	kept     map[int]bool // roundings of results that are left out, by [Rounding.Number]
+	without  map[int]bool // the numbers of roundings that are left out
 }
 
-// Rounding is one of a result as a contract stores it.
+// Rounding is the rounding of a result that a contract stores.
 type Rounding struct {
-	Number int
 	Name   string // of the result
+	number int    // of those of a contract, in the order of its graph
 	node   int
 	value  int
 	reads  []int // the values that its node reads
 }
 
-// Before reports whether another rounding is of what this one's node reads, or of its own product.
-func (r Rounding) Before(of Rounding) bool {
-	return of.node == r.node && of.Number < r.Number || of.node != r.node && slices.Contains(r.reads, of.value)
+// Follows reports whether a rounding is the next after another one: its node reads that result, or adds a bias to it.
+func (r Rounding) Follows(other Rounding) bool {
+	return other.node == r.node && other.number < r.number || other.node != r.node && slices.Contains(r.reads, other.value)
 }
 
-// Without is a contract with some roundings fewer: what a compiler does that keeps them in registers.
-func (k Contract) Without(fewer ...Rounding) Contract {
-	kept := map[int]bool{}
-	maps.Copy(kept, k.kept)
-	for _, r := range fewer {
-		kept[r.Number] = true
+// Without returns a contract that leaves out some roundings more, as a compiler does that keeps results in registers.
+func (k Contract) Without(some ...Rounding) Contract {
+	without := maps.Clone(k.without)
+	if without == nil {
+		without = map[int]bool{}
 	}
-	k.kept = kept
+	for _, r := range some {
+		without[r.number] = true
+	}
+	k.without = without
 	return k
 }
+
+// Lacks reports whether a contract leaves out a rounding.
+func (k Contract) Lacks(r Rounding) bool { return k.without[r.number] }
 
 // products are the operations whose results a compiler leaves to a library, which stores them.
 var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
@@ -85,8 +90,10 @@ func (c Claim) Contracts() []Contract {
 	}
 	none := func(graph.Op) bool { return false }
 	return append(all,
-		Contract{Name: "what lies between two products is one kernel, which keeps float32", operands: true, stores: every, kernels: true},
-		Contract{Name: "results of products stored, and what follows them kept in float32", operands: true, stores: isProduct},
+		Contract{Name: "what lies between two products is one kernel, which keeps float32",
+			operands: true, stores: every, kernels: true},
+		Contract{Name: "results of products stored, and what follows them kept in float32",
+			operands: true, stores: isProduct},
 		Contract{Name: "operands of products rounded, and all results kept in float32", operands: true, stores: none},
 		Contract{Name: "float32", stores: none})
 }
@@ -110,10 +117,10 @@ type lowering struct {
 	made []int // and as its kernel has it
 	// kernel numbers the kernels of a compiler that fuses what lies between products: how many products
 	// there are on the longest way to a value.
-	kernel []int
-	wide   []bool // casts that are left out
-	cast   map[castKey]int
-	rounds []Rounding // so far, with those that are left out
+	kernel    []int
+	wide      []bool // casts that are left out
+	cast      map[castKey]int
+	roundings []Rounding // so far, with those that are left out
 }
 
 type castKey struct {
@@ -131,13 +138,13 @@ func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	return l.to, nil
 }
 
-// Roundings are those of results that [Claim.Lower] writes.
+// Roundings are those that [Claim.Lower] writes or, where the contract lacks them, would write.
 func (c Claim) Roundings(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) ([]Rounding, error) {
 	l, err := c.lower(g, types, k, stored)
 	if err != nil {
 		return nil, err
 	}
-	return l.rounds, nil
+	return l.roundings, nil
 }
 
 func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*lowering, error) {
@@ -149,7 +156,11 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]bool, len(g.Values)), map[castKey]int{}, nil}
+	n := len(g.Values)
+	l := &lowering{
+		claim: c, Contract: k, p: p, from: g, to: graph.New(new(graph.Kept)),
+		of: make([]int, n), made: make([]int, n), kernel: make([]int, n), wide: make([]bool, n), cast: map[castKey]int{},
+	}
 	for _, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
 	}
@@ -287,8 +298,8 @@ func (l *lowering) store(i, made, v int, stored fp16.Format) int {
 	if !f.Half() || last || !l.stores(l.from.Nodes[i].Op) {
 		return made
 	}
-	r := Rounding{len(l.rounds), l.to.Values[made].Name, i, v, l.from.Nodes[i].In}
-	if l.rounds = append(l.rounds, r); l.kept[r.Number] {
+	r := Rounding{l.to.Values[made].Name, len(l.roundings), i, v, l.from.Nodes[i].In}
+	if l.roundings = append(l.roundings, r); l.Lacks(r) {
 		return made
 	}
 	return l.to.Add(graph.Cast{Dtype: f.String()}, l.from.Values[v].Name+".stored", made)
