@@ -21,13 +21,12 @@ func NewRows(f Func, format fp16.Format) *Rows {
 		panic("act: unknown function or format")
 	}
 	fn := &functions[f]
-	r := &Rows{fn: fn, of: rows.Function{Format: format, Some: fn.choose(format), At: func(x float64) float64 { return fn.at(x, format) }}}
-	if k := asm.RowKernels(); k != nil {
-		acts := &k.Act[asm.RowFloat32]
-		if format != fp16.Float32 {
-			acts = &k.Act[asm.RowGrid]
-		}
-		r.of.Row = [...]asm.RowAct{ReLU: k.ReLU, GELU: acts.GELU, GELUTanh: acts.GELUTanh, SiLU: acts.SiLU, Tanh: acts.Tanh}[f]
+	at := func(x float64) float64 { return fn.at(x, format) }
+	r := &Rows{fn: fn, of: rows.Function{Format: format, Some: fn.choose(format), At: at}}
+	if acts := rows.Acts(format); acts != nil {
+		r.of.Row = [...]asm.RowAct{
+			ReLU: asm.RowKernels().ReLU, GELU: acts.GELU, GELUTanh: acts.GELUTanh, SiLU: acts.SiLU, Tanh: acts.Tanh,
+		}[f]
 	}
 	return r
 }

@@ -46,8 +46,8 @@ func (j *job) wholes() bool {
 	return true
 }
 
-// gather lays out what pixels from the first one on read of a sample: tap by tap of a channel, whose places are the same
-// in all channels.
+// gather lays out what pixels from the first one on read of a sample: tap by tap of a channel. A tap reads the same
+// places in all channels.
 func (j *job) gather(to *whole.Panels, sample []int16, first, pixels int) {
 	k, plane := j.k, j.src.H()*j.src.W()
 	var places [asm.WholeColumns]int

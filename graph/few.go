@@ -10,12 +10,12 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// A convolution of few pixels is computed as a product of matrices, whose kernels are for outputs side by side, as those of
-// convolutions are for pixels: what a pixel reads is a row, in the order of a weight's numbers. It is the same sum, rounded
-// once, and so has the same bits.
+// A convolution of few pixels is computed as a product of matrices: what a pixel reads is a row, in the order of a
+// weight's numbers. Kernels of convolutions have pixels side by side, and those of products have outputs. It is the
+// same sum, rounded once, and so has the same bits.
 
-// Results of at most fewPixels pixels, and at least manyOutputs channels, are products: fewer pixels than a kernel's tile
-// has, and a panel of outputs. They change no result.
+// Results of at most fewPixels pixels and at least manyOutputs channels are products: a kernel's tile has more pixels,
+// and a panel as many outputs. The numbers change no result.
 const (
 	fewPixels   = 8
 	manyOutputs = 12
@@ -37,7 +37,10 @@ func matrix(t *tensor.Tensor, f fp16.Format, rows, columns int) {
 // few sets y to a convolution of few pixels of x with constant weights, or reports that it is none.
 func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) bool {
 	pixels := y.N() * y.H() * y.W()
-	if groups > 1 || c.Mode.Fast || c.Mode.BiasApart() || y.Format == fp16.Float64 || g.Padding != conv.Zeros || pixels > fewPixels || y.C() < manyOutputs {
+	if pixels > fewPixels || y.C() < manyOutputs || groups > 1 || g.Padding != conv.Zeros {
+		return false
+	}
+	if c.Mode.Fast || c.Mode.BiasApart() || y.Format == fp16.Float64 {
 		return false
 	}
 	weights := c.columns()
@@ -59,8 +62,8 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 	return true
 }
 
-// columns returns constant weights of a convolution, and its bias, as the right operand of a product; nil where they are
-// not constant, or not finite: a pixel that is not there would be a product with 0.
+// columns returns constant weights of a convolution, and its bias, as the right operand of a product. It is nil where
+// they are not constant, or not finite: a pixel that is not there would be a product with 0.
 func (c *Call) columns() *matmul.Kernel {
 	inputs := []int{1}
 	key := packedKey{operands: c.program.Operand(c.node, 1), tf32: c.Mode.TF32, trans: true, patches: true}

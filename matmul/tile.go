@@ -104,7 +104,8 @@ func (u *unit) add(left []float64, n int, sums []float64) {
 
 // alone reports whether panel a has one line, of a product with a prepared operand, and there are kernels for that.
 func (s *Space) alone(a int) bool {
-	return s.kernels != nil && s.kernels.AddLine != nil && s.job.format != fp16.Float64 && s.b.single != nil && s.job.m-a*s.rows == 1
+	has := s.kernels != nil && s.kernels.AddLine != nil
+	return has && s.job.format != fp16.Float64 && s.b.single != nil && s.job.m-a*s.rows == 1
 }
 
 // addLines is add for a panel of a that has one line, and panels of b as they are kept, in float32 numbers: what add

@@ -11,9 +11,10 @@ import (
 // mostSettled is how many numbers a value may have that is kept as long as a plan: 32 MB of them.
 const mostSettled = 1 << 22
 
-// settled returns the graph with what depends on constants alone as constants, which are evaluated once: windows that a
-// file computes, say, or weights. Results depend on the mode, so that a file that is read cannot have them in advance.
-// In autocast, where a constant of a half format is not what a node's result of that format is, the graph stays as it is.
+// settled returns the graph with what depends on constants alone as constants, which are evaluated once: windows that
+// a file computes, say, or weights. Results depend on the mode, so that they cannot be evaluated when the file is
+// read. In autocast the graph stays as it is: a constant of a half format is not treated there as a result of that
+// format is.
 func settled(g *graph.Graph, program *graph.Program, mode graph.Mode) *graph.Graph {
 	if mode.Precision != fp16.Float32 {
 		return g

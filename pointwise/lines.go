@@ -56,12 +56,9 @@ func (f Func) Lines(format fp16.Format) func(dst, src []float64) {
 // results of a format. Several goroutines may call it. It is for package plan.
 func (f Func) Rows(format fp16.Format) func(dst, src []float32) {
 	p := f.in(format)
-	r := &rows.Function{Format: format, Some: f.fn.kernel(format), At: func(x float64) float64 { return f.fn.at(x, p, format) }}
-	if k := asm.RowKernels(); k != nil && r.Some != nil && vectored[f.fn.name].row != nil {
-		acts := &k.Act[asm.RowFloat32]
-		if format != fp16.Float32 {
-			acts = &k.Act[asm.RowGrid]
-		}
+	at := func(x float64) float64 { return f.fn.at(x, p, format) }
+	r := &rows.Function{Format: format, Some: f.fn.kernel(format), At: at}
+	if acts := rows.Acts(format); acts != nil && r.Some != nil && vectored[f.fn.name].row != nil {
 		r.Row = vectored[f.fn.name].row(acts)
 	}
 	spaces := sync.Pool{New: func() any { return rows.NewSpace(0) }}

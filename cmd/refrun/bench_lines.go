@@ -11,7 +11,7 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// stdin is what bench --lines reads.
+// stdin is what bench --lines and kernel --batch - read.
 var stdin io.Reader = os.Stdin
 
 // benchLines takes one step for each line, and answers with its seconds on a

@@ -2,27 +2,27 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
 
 // softmaxOf is a file with a softmax of four numbers, as a kernel returned it.
-func softmaxOf(t *testing.T, output ...float64) string {
+func softmaxOf(t testing.TB, output ...float64) string {
 	shapes := map[string][]int{"input": {1, 4}, "output": {1, 4}}
 	return kernelFile(t, map[string][]float64{"input": {0, 1, 2, 3}, "output": output}, shapes)
 }
 
-// right are the right results.
-var right = []float64{0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}
+// softmaxed is the right output.
+var softmaxed = []float64{0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}
 
 // TestKernelBatch: a batch answers each question as `refrun kernel --json` does alone, and says of those that it cannot
 // answer why; its exit code is that of the worst.
 func TestKernelBatch(t *testing.T) {
-	right := softmaxOf(t, right...)
+	right := softmaxOf(t, softmaxed...)
 	wrong := softmaxOf(t, 0.5, 0.25, 0.125, 0.125)
 	one := map[string][]int{"input": {2, 1}, "output": {2, 1}}
 	nothing := kernelFile(t, map[string][]float64{"input": {1, 1}, "output": {1, 1}}, one)
@@ -33,7 +33,8 @@ func TestKernelBatch(t *testing.T) {
 		}
 		return string(text)
 	}
-	for _, c := range []struct {
+	defer func() { stdin = os.Stdin }()
+	for i, c := range []struct {
 		lines []string
 		code  int
 		exits []int
@@ -44,9 +45,12 @@ func TestKernelBatch(t *testing.T) {
 		{[]string{line(wrong), line("no such file"), `{"op": 1}`, line(right, "--batch"), line("--help"), line(right)},
 			exitUsage, []int{1, 2, 2, 2, 2, 0}},
 	} {
-		path := filepath.Join(t.TempDir(), "batch.jsonl")
-		if err := os.WriteFile(path, []byte(strings.Join(c.lines, "\n")), 0o666); err != nil {
+		path, questions := filepath.Join(t.TempDir(), "batch.jsonl"), strings.Join(c.lines, "\n")
+		if err := os.WriteFile(path, []byte(questions), 0o666); err != nil {
 			t.Fatal(err)
+		}
+		if i%2 == 1 {
+			path, stdin = "-", strings.NewReader(questions)
 		}
 		r := refrun(t, "kernel", "--batch", path, "--json", "--op", "softmax", "--attr", "dim=-1")
 		answers := strings.Split(strings.TrimSpace(r.stdout), "\n")
@@ -81,16 +85,15 @@ func TestKernelBatch(t *testing.T) {
 	}
 }
 
-// TestKernelBatchSpeed: a process has no more to do for a question than to read, judge and print it: 3 ms of a small one
-// on a machine that does nothing else. The limit leaves room for one that does.
-func TestKernelBatchSpeed(t *testing.T) {
-	right := softmaxOf(t, right...)
+// BenchmarkKernelBatch is a batch of 100 questions: a process has no more to do for one than to read, judge and print it.
+func BenchmarkKernelBatch(b *testing.B) {
+	question := `["` + filepath.ToSlash(softmaxOf(b, softmaxed...)) + `"]` + "\n"
 	defer func() { stdin = os.Stdin }()
-	stdin = strings.NewReader(strings.Repeat(`["`+filepath.ToSlash(right)+`"]`+"\n", 200))
-	began := time.Now()
-	r := refrun(t, "kernel", "--batch", "-", "--json", "--op", "softmax", "--attr", "dim=-1")
-	took, passed := time.Since(began), strings.Count(r.stdout, `"verdict":"PASS"`)
-	if r.code != exitOK || passed != 200 || took > 20*time.Second {
-		t.Errorf("%v, exit code %d: %s%.300s", took, r.code, r.stderr, r.stdout)
+	for b.Loop() {
+		stdin = strings.NewReader(strings.Repeat(question, 100))
+		args := []string{"kernel", "--batch", "-", "--op", "softmax", "--attr", "dim=-1"}
+		if code := realMain(args, io.Discard, io.Discard); code != exitOK {
+			b.Fatal("exit code ", code)
+		}
 	}
 }

@@ -96,7 +96,7 @@ func TestKernelUsage(t *testing.T) {
 }
 
 // kernelFile writes a file of a kernel's tensors.
-func kernelFile(t *testing.T, tensors map[string][]float64, shapes map[string][]int) string {
+func kernelFile(t testing.TB, tensors map[string][]float64, shapes map[string][]int) string {
 	path := filepath.Join(t.TempDir(), "k.safetensors")
 	var all []*safetensors.Tensor
 	for name, v := range tensors {

@@ -165,9 +165,10 @@ func ActGELUNear(x float64) float64 {
 	return float64(math.FMA(x, p, c.half) * x)
 }
 
-// ActErf evaluates erf x = 2 sqrt 2 x P(2 x^2 - 6.125) with ActGELUNear's polynomial P for (Phi(u) - 1/2)/u, u = sqrt 2 x,
-// for |x| <= 2.47, where u <= 3.5. P is good to 2^-50.27 there, and greater than 1/8: 2^-47.2 of it, and three roundings.
-// Beyond, the result is huge, so that the guard leaves it open.
+// ActErf evaluates erf x = 2 sqrt 2 x P(2 x^2 - 6.125) for |x| <= 2.47. P is ActGELUNear's polynomial
+// for (Phi(u) - 1/2)/u with u = sqrt 2 x, which is at most 3.5 there. P is off by 2^-50.27 at most and greater than
+// 1/8, so that its relative error is below 2^-47.2; three roundings come to it. Beyond 2.47 the result is huge, so that
+// the guard leaves it open.
 func ActErf(x float64) float64 {
 	c := &actTable
 	p := polynomial(c.near.phi[:], math.FMA(x+x, x, c.near.middle))

@@ -19,6 +19,18 @@ func init() {
 // Grid returns a format as the kernels of functions round to it, nil if they do not.
 func Grid(f fp16.Format) *asm.ActGrid { return guards[f] }
 
+// Acts returns the kernels of rows with results in a format, nil if there are none.
+func Acts(f fp16.Format) *asm.RowActs {
+	k := asm.RowKernels()
+	switch {
+	case k == nil:
+		return nil
+	case f == fp16.Float32:
+		return &k.Act[asm.RowFloat32]
+	}
+	return &k.Act[asm.RowGrid]
+}
+
 // Vectors applies a kernel to as many numbers as fill vectors, from the first one on, and returns how many these are.
 // What the kernel leaves open, a few in ten thousand, is at's.
 func Vectors(kernel asm.ActKernel, g *asm.ActGrid, dst, src []float64, at func(x float64) float64) (done int) {

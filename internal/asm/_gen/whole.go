@@ -19,7 +19,8 @@ func wholeLines(name string, lines int) {
 	TEXT(name, NOSPLIT, "func(a *int16, line int, b *int16, pairs int, sums *int32)")
 	Pragma("noescape")
 	Doc(name + " multiplies whole numbers: see asm/whole.go.")
-	a, b, pairs, sums := Load(Param("a"), GP64()), Load(Param("b"), GP64()), Load(Param("pairs"), GP64()), Load(Param("sums"), GP64())
+	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	pairs, sums := Load(Param("pairs"), GP64()), Load(Param("sums"), GP64())
 	of := []Mem{{Base: a}}
 	if lines == 4 {
 		line, last := Load(Param("line"), GP64()), GP64()
