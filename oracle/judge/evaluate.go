@@ -18,7 +18,10 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 	balls := make([]ball, len(b.Values))
 	sims, fused := make([]simulation, kernels), b.fused(round)
 	for m := range sims {
-		sims[m] = simulation{of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)), cuts: b.cores && m%2 == 1}
+		sims[m] = simulation{
+			of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)),
+			errs: newErrors(m), cuts: b.cores && m%2 == 1,
+		}
 		if m%2 == 1 {
 			sims[m].fused = fused
 		}

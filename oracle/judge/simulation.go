@@ -15,6 +15,7 @@ import (
 type simulation struct {
 	of   []*tensor.Tensor // by value
 	r    *rand.Rand
+	errs errorsOf
 	cuts bool
 	// flips is a kernel without errors of its own but that, wherever another's errors could move a number
 	// over the edge between two roundings, rounds to the other one.
@@ -46,7 +47,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	if made := out[0].made; made != nil && errs {
 		y, err := made(in, s.r)
 		if err == nil {
-			s.of[n.Out[0]] = noisy(y, out[0], s.r, s.cuts, true)
+			s.of[n.Out[0]] = noisy(y, out[0], s.errs.step(n.Out[0]), s.cuts, true)
 		}
 		return err
 	}
@@ -68,7 +69,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 			s.of[v] = less(flush(s.of[v]), out[k].lost)
 		case s.fused != nil && s.fused[v]:
 		case errs:
-			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts, !same)
+			s.of[v] = noisy(s.of[v], out[k], s.errs.step(v), s.cuts, !same)
 		}
 	}
 	return nil
@@ -97,7 +98,7 @@ func roundAll(f rounding, sims []simulation, v int, b ball) {
 }
 
 // noisy adds a step's errors to its result and rounds it to float32: in its place, if nobody else has it.
-func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Tensor {
+func noisy(t *tensor.Tensor, like ball, errs errorsOf, cuts, own bool) *tensor.Tensor {
 	if t.Format == fp16.Int64 || like.exact {
 		return t
 	}
@@ -111,14 +112,14 @@ func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Te
 	}
 	if cuts && like.cut != nil {
 		for i, v := range t.Data {
-			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(r))
+			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(errs.number(v)))
 		}
 		fp16.Float32.RoundSlice(out.Data, out.Data)
 		return out
 	}
 	for i, v := range t.Data {
 		if s := like.sigma.Data[i]; s > 0 {
-			if like.sum {
+			if r := errs.number(v); like.sum {
 				v += float64(s * wandering(r))
 			} else {
 				v += float64(s * r.NormFloat64())

@@ -185,7 +185,7 @@ class Search:
             self.covered.refused[str(e)] += 1
             return None
         self.covered.judged(report)
-        if report["verdict"] != "FAIL" or _by_odds(report) and _repeats(given):
+        if report["verdict"] != "FAIL":
             return None
         return str(report.get("fault_id", ""))
 
@@ -248,19 +248,6 @@ class Search:
                     f, found = other, True
                     break
         return f
-
-
-def _by_odds(report: Mapping[str, Any]) -> bool:
-    """Whether nothing of an answer is proved to be wrong, nor of any of its outputs."""
-    failed = [r for r in report.get("outputs") or [report] if r["verdict"] == "FAIL"]
-    return bool(failed) and all(r.get("known") == "odds" for r in failed)
-
-
-def _repeats(given: Mapping[str, Raw]) -> bool:
-    """Whether rows of an input are equal. Then their errors are one error many times, and the odds, which are those of
-    errors that are independent, say nothing: what is proved still is."""
-    rows = [(x, len(x.data) // x.shape[0]) for x in given.values() if len(x.shape) > 1 and x.shape[0] > 1]
-    return any(x.data[:n] == x.data[n : 2 * n] for x, n in rows)
 
 
 def _sized(value: Any, sizes: Mapping[str, int]) -> Any:

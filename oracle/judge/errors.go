@@ -1,0 +1,41 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// errorsOf are the random errors of a simulated kernel. They are functions of the numbers: what a kernel makes of the
+// same numbers twice, in another row or piece, it makes alike. The sums of a kernel whose rows are equal, say, have one
+// error many times.
+type errorsOf struct {
+	from *rand.PCG
+	r    *rand.Rand
+	key  uint64
+}
+
+// newErrors are those of kernel m.
+func newErrors(m int) errorsOf {
+	from := new(rand.PCG)
+	return errorsOf{from, rand.New(from), mixed(uint64(m))}
+}
+
+// step are those of the step that makes a value.
+func (e errorsOf) step(value int) errorsOf {
+	e.key = mixed(e.key + uint64(value))
+	return e
+}
+
+// number draws what a number is off by.
+func (e errorsOf) number(v float64) *rand.Rand {
+	e.from.Seed(mixed(math.Float64bits(v)), e.key)
+	return e.r
+}
+
+// mixed has about half of its bits changed by each bit of x (the finalizer of SplitMix64: Steele, Lea and Flood, 2014).
+func mixed(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
