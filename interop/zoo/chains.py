@@ -123,6 +123,8 @@ class Chain:
                 y = e / e.sum(dim, keepdim=True)
             elif s.name == "elu" and x.dtype == torch.float32 and k.exp2:  # as kernels without expm1
                 y = torch.where(x > 0, x, k.exp(x) - 1)
+            elif s.name == "tanh" and x.dtype == torch.float32 and k.exp2:  # as kernels that have an exponential alone
+                y = 2 / (1 + k.exp(-2 * x)) - 1
             elif k.has("number 3 % off") and i == self.number:
                 y = s.f(x, 1.03)
             else:
