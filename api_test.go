@@ -26,7 +26,8 @@ func public(t *testing.T) []string {
 			return err
 		case !d.IsDir() || path == ".":
 			return nil
-		case name == "internal" || name == "cmd" || name == "examples" || name == "testdata" || strings.HasPrefix(name, "_") || strings.HasPrefix(name, "."):
+		case name == "internal" || name == "cmd" || name == "examples" || name == "testdata" ||
+			strings.HasPrefix(name, "_") || strings.HasPrefix(name, "."):
 			return filepath.SkipDir
 		}
 		if p, err := build.ImportDir(path, 0); err == nil && p.Name != "main" {

@@ -58,21 +58,23 @@ func eachISA(b *testing.B, name string, macs float64, run func(*testing.B)) {
 // BenchmarkConv is one convolution of stride 1, by kernel, channels and image.
 func BenchmarkConv(b *testing.B) {
 	for _, s := range []struct{ n, k, in, out, side int }{
-		{1, 3, 3, 64, 64}, {1, 3, 16, 16, 64}, {1, 3, 32, 32, 64}, {1, 3, 64, 64, 64}, {1, 3, 64, 64, 128}, {1, 3, 256, 256, 64}, {5, 3, 64, 64, 128},
+		{1, 3, 3, 64, 64}, {1, 3, 16, 16, 64}, {1, 3, 32, 32, 64}, {1, 3, 64, 64, 64}, {1, 3, 64, 64, 128},
+		{1, 3, 256, 256, 64}, {5, 3, 64, 64, 128},
 		{1, 1, 64, 128, 64}, {1, 5, 32, 32, 64}, {1, 7, 32, 32, 64},
 	} {
 		macs := float64(s.k*s.k*s.in*s.out) * float64(s.n*s.side*s.side)
-		eachISA(b, fmt.Sprintf("kernel=%d/in=%d/out=%d/grid=%d/batch=%d", s.k, s.in, s.out, s.side, s.n), macs, func(b *testing.B) {
-			x, k := inputs(s.n, s.in, s.side, s.side), conv.NewKernel(normal(9, s.out, s.in, s.k, s.k), nil)
-			y := tensor.New(fp16.Float32, s.n, s.out, s.side, s.side)
-			conv.Forward(y, x[0], k, conv.Square(1, s.k/2, conv.Zeros)) // prepares the weights
-			i := 0
-			for b.Loop() {
-				i++
-				conv.Forward(y, x[i%len(x)], k, conv.Square(1, s.k/2, conv.Zeros))
-			}
-			gflops(b, macs)
-		})
+		eachISA(b, fmt.Sprintf("kernel=%d/in=%d/out=%d/grid=%d/batch=%d", s.k, s.in, s.out, s.side, s.n), macs,
+			func(b *testing.B) {
+				x, k := inputs(s.n, s.in, s.side, s.side), conv.NewKernel(normal(9, s.out, s.in, s.k, s.k), nil)
+				y := tensor.New(fp16.Float32, s.n, s.out, s.side, s.side)
+				conv.Forward(y, x[0], k, conv.Square(1, s.k/2, conv.Zeros)) // prepares the weights
+				i := 0
+				for b.Loop() {
+					i++
+					conv.Forward(y, x[i%len(x)], k, conv.Square(1, s.k/2, conv.Zeros))
+				}
+				gflops(b, macs)
+			})
 	}
 }
 
@@ -145,7 +147,9 @@ func BenchmarkBlock(b *testing.B) {
 // took, and how far the outputs are from float64 mode's, RMS over their standard
 // deviation, on one image of 32x32.
 func BenchmarkOperator(b *testing.B) {
-	for _, mode := range [][2]string{{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float64", ""}} {
+	for _, mode := range [][2]string{
+		{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float64", ""},
+	} {
 		m, err := operator.ParseMode(mode[0], mode[1])
 		if err != nil {
 			b.Fatal(err)
@@ -273,14 +277,15 @@ var hardData = []struct {
 }{
 	{"normal", nil, nil},
 	{"zeros", func(x *tensor.Tensor) { clear(x.Data) }, nil},
-	{"constant-zero-sum", func(x *tensor.Tensor) { replace(x, func(int, float64) float64 { return 0.25 }) }, func(k *tensor.Tensor) {
-		replace(k, func(i int, v float64) float64 {
-			if i%2 == 1 {
-				return -k.Data[i-1]
-			}
-			return v
-		})
-	}},
+	{"constant-zero-sum", func(x *tensor.Tensor) { replace(x, func(int, float64) float64 { return 0.25 }) },
+		func(k *tensor.Tensor) {
+			replace(k, func(i int, v float64) float64 {
+				if i%2 == 1 {
+					return -k.Data[i-1]
+				}
+				return v
+			})
+		}},
 	{"small-integers", integers, integers},
 	{"bfloat16-numbers", bfloat16s, bfloat16s},
 	{"one-NaN", func(x *tensor.Tensor) { x.Data[len(x.Data)/2] = math.NaN() }, nil},

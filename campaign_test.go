@@ -62,8 +62,9 @@ func TestCampaign(t *testing.T) {
 					}
 					for i, w := range want.Data {
 						if math.Float64bits(got.Data[i]) != math.Float64bits(w) {
-							t.Fatalf("trial %d, %v, %+v, %dx%dx%dx%d: output %d is %g (%#x), want %g (%#x)", trial, mode, c.Nodes[0], x.N(), x.C(), x.H(), x.W(),
-								i, got.Data[i], math.Float64bits(got.Data[i]), w, math.Float64bits(w))
+							t.Fatalf("trial %d, %v, %+v, %dx%dx%dx%d: output %d is %g (%#x), want %g (%#x)",
+								trial, mode, c.Nodes[0], x.N(), x.C(), x.H(), x.W(), i, got.Data[i],
+								math.Float64bits(got.Data[i]), w, math.Float64bits(w))
 						}
 					}
 					compared += len(want.Data)
@@ -84,7 +85,8 @@ func campaignCase(t *testing.T, r *rand.Rand, kind string) (operator.Config, *te
 	c := operator.Config{InputChannels: channels, OutputChannels: channels}
 	switch kind {
 	case "conv":
-		n.OutChannels, n.KernelSize, n.NoBias = []int{3, 8, 16, 40, 64}[r.IntN(5)], []int{1, 3, 3, 3, 5, 7}[r.IntN(6)], r.IntN(2) != 0
+		n.OutChannels, n.KernelSize, n.NoBias = []int{3, 8, 16, 40, 64}[r.IntN(5)],
+			[]int{1, 3, 3, 3, 5, 7}[r.IntN(6)], r.IntN(2) != 0
 		n.PaddingMode = one("zeros", "circular")
 		side += 4
 		c.OutputChannels = n.OutChannels
@@ -92,7 +94,8 @@ func campaignCase(t *testing.T, r *rand.Rand, kind string) (operator.Config, *te
 			c.InputChannels = min(c.InputChannels, 16)
 		}
 	case "norm":
-		n.Normalization, n.Eps, n.NoAffine = one("instance", "batch", "group", "layer"), &[]float64{1e-5, 1e-3, 1e-12}[r.IntN(3)], r.IntN(3) == 0
+		n.Normalization, n.Eps, n.NoAffine = one("instance", "batch", "group", "layer"),
+			&[]float64{1e-5, 1e-3, 1e-12}[r.IntN(3)], r.IntN(3) == 0
 		if n.Normalization == "group" {
 			n.Groups = map[bool]int{true: max(1, channels/4), false: 1}[channels%4 == 0]
 		}

@@ -48,6 +48,7 @@ var inward = map[string][]string{
 	"internal/bigref":      {"fp16", "tensor", "internal/par"},
 	"internal/disk":        {},
 	"internal/memory":      {},
+	"internal/joined":      {},
 	"internal/sorting":     {},
 	"internal/scratch":     {"internal/disk"},
 	"internal/fault":       {"internal/disk"},
@@ -55,60 +56,113 @@ var inward = map[string][]string{
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
 	"internal/zarr":        {"fp16", "internal/disk"},
 	"internal/hdf5":        {"fp16", "internal/asm", "internal/disk", "internal/fault"},
-	"conv":                 {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single", "internal/whole"},
-	"matmul":               {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single", "internal/sorting", "internal/whole"},
-	"tensorcore":           {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/sorting"},
-	"attention":            {"fp16", "matmul", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
-	"norm":                 {"internal/asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par", "internal/single"},
-	"act":                  {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single"},
-	"reduce":               {"fp16", "tensor", "internal/asm", "internal/elem", "internal/exact", "internal/par", "internal/single"},
-	"spectral":             {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
-	"index":                {"fp16", "tensor", "internal/exact", "internal/par"},
-	"pool":                 {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
-	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
-	"graph":                {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/attr", "internal/par", "internal/memory"},
-	"grad":                 {"act", "conv", "fp16", "graph", "pointwise", "tensor"},
-	"molecule":             {"act", "diff", "fp16", "grad", "graph", "noise", "plan", "pointwise", "safetensors", "tensor", "internal/strict"},
-	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/exact", "internal/fault", "internal/memory"},
-	"network":              {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
-	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "matmul", "noise", "norm", "pool", "reduce", "tensor", "internal/par", "internal/rows", "internal/sorting", "internal/memory"},
-	"quantize":             {"fp16", "tensor"},
-	"pointwise":            {"fp16", "tensor", "internal/asm", "internal/double", "internal/elem", "internal/exact", "internal/par", "internal/rows"},
-	"dataset":              {"dataset/initial", "dataset/sample", "fp16", "noise", "operator", "rollout", "safetensors", "internal/disk", "internal/elem", "internal/fault", "internal/hdf5", "internal/par", "internal/strict", "internal/zarr", "internal/memory"},
-	"dataset/sample":       {"noise"},
-	"dataset/initial":      {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
-	"diff":                 {"fp16"},
-	"oracle/report":        {"diff"},
-	"oracle/kernel":        {"fp16", "tensor", "tensorcore", "internal/sorting"},
-	"oracle/quantizer":     {"fp16", "graph", "oracle/internal/table", "oracle/judge", "pointwise", "quantize", "tensor"},
-	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/internal/table", "oracle/internal/winograd", "oracle/kernel", "pointwise", "resize", "tensor", "internal/attr", "internal/elem", "internal/memory", "internal/par"},
-	"oracle/gradient":      {"act", "fp16", "grad", "graph", "internal/attr", "oracle/judge", "pointwise", "tensor"},
-	"oracle/forward":       {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report", "tensor", "internal/sorting"},
-	"oracle/render":        {"diff", "oracle/report", "internal/svg", "internal/sorting"},
-	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
-	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single", "safetensors"},
+	"conv": {
+		"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single", "internal/whole",
+	},
+	"matmul": {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single",
+		"internal/sorting", "internal/whole"},
+	"tensorcore": {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/sorting"},
+	"attention": {
+		"fp16", "matmul", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par",
+	},
+	"norm": {
+		"internal/asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par", "internal/single",
+	},
+	"act": {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par",
+		"internal/rows", "internal/single"},
+	"reduce": {
+		"fp16", "tensor", "internal/asm", "internal/elem", "internal/exact", "internal/par", "internal/single",
+	},
+	"spectral": {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
+	"index":    {"fp16", "tensor", "internal/exact", "internal/par"},
+	"pool":     {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"resize":   {"fp16", "tensor", "internal/exact", "internal/par"},
+	"graph": {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise",
+		"pool", "reduce", "resize", "spectral", "tensor", "internal/attr", "internal/par", "internal/memory"},
+	"grad": {"act", "conv", "fp16", "graph", "pointwise", "tensor"},
+	"molecule": {"act", "diff", "fp16", "grad", "graph", "noise", "plan", "pointwise", "safetensors",
+		"tensor", "internal/strict"},
+	"onnx": {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/exact",
+		"internal/fault", "internal/memory"},
+	"network": {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
+	"plan": {"act", "internal/asm", "conv", "fp16", "graph", "matmul", "noise", "norm", "pool",
+		"reduce", "tensor", "internal/par", "internal/rows", "internal/sorting", "internal/memory"},
+	"quantize": {"fp16", "tensor"},
+	"pointwise": {"fp16", "tensor", "internal/asm", "internal/double", "internal/elem", "internal/exact",
+		"internal/par", "internal/rows"},
+	"dataset": {"dataset/initial", "dataset/sample", "fp16", "noise", "operator", "rollout", "safetensors",
+		"internal/disk", "internal/elem", "internal/fault", "internal/hdf5", "internal/par", "internal/strict",
+		"internal/zarr", "internal/memory"},
+	"dataset/sample":   {"noise"},
+	"dataset/initial":  {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
+	"diff":             {"fp16"},
+	"oracle/report":    {"diff"},
+	"oracle/kernel":    {"fp16", "tensor", "tensorcore", "internal/sorting"},
+	"oracle/quantizer": {"fp16", "graph", "oracle/internal/table", "oracle/judge", "pointwise", "quantize", "tensor"},
+	"oracle/judge": {
+		"act", "conv", "fp16", "graph", "oracle/internal/table", "oracle/internal/winograd", "oracle/kernel",
+		"pointwise", "resize", "tensor", "internal/attr", "internal/elem", "internal/memory", "internal/par",
+	},
+	"oracle/gradient": {"act", "fp16", "grad", "graph", "internal/attr", "oracle/judge", "pointwise", "tensor"},
+	"oracle/forward": {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/table", "oracle/judge",
+		"oracle/report", "tensor", "internal/sorting"},
+	"oracle/render": {"diff", "oracle/report", "internal/svg", "internal/sorting"},
+	"study":         {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
+	"noise": {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par",
+		"internal/rows", "internal/single", "safetensors"},
 
 	// the rooms of the oracle, from the ground up
-	"oracle/internal/winograd":  {},
-	"oracle/internal/lower":     {"fp16", "graph", "tensor"},
-	"oracle/internal/measure":   {"internal/elem", "rollout", "tensor"},
-	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout", "tensor"},
-	"oracle/internal/evidence":  {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure", "rollout", "safetensors", "tensor"},
-	"oracle/internal/table":     {"oracle/report"},
-	"oracle/internal/facts":     {"act", "operator", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout"},
-	"oracle/internal/trial":     {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "tensor"},
-	"oracle/internal/fault":     {"act", "conv", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/trial", "oracle/report", "rollout", "tensor"},
-	"oracle/internal/match":     {"diff", "fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/trial", "oracle/report", "tensor", "internal/sorting"},
-	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "tensor"},
-	"oracle/internal/layers":    {"act", "conv", "diff", "fp16", "graph", "internal/elem", "internal/rows", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/winograd", "oracle/report", "rollout", "safetensors", "tensor", "tensorcore"},
-	"oracle/internal/steps":     {"act", "diff", "fp16", "internal/elem", "internal/rows", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "tensor", "internal/sorting"},
-	"oracle/internal/chain":     {"diff", "fp16", "graph", "noise", "operator", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report", "pointwise", "rollout", "tensor"},
-	"oracle/internal/tape":      {"diff", "fp16", "internal/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts", "oracle/report"},
-	"oracle/internal/noisestat": {"act", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "tensor"},
-	"oracle/internal/replay":    {"diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/internal/noisestat", "oracle/report", "rollout", "tensor", "internal/sorting"},
-	"oracle/internal/probe":     {"diff", "fp16", "internal/disk", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "safetensors", "tensor"},
-	"oracle/internal/rig":       {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
-	"oracle":                    {"diff", "fp16", "internal/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/layers", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe", "oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "oracle/internal/table", "oracle/internal/tape", "oracle/render", "oracle/report", "rollout", "tensor", "internal/sorting"},
+	"oracle/internal/winograd": {},
+	"oracle/internal/lower":    {"fp16", "graph", "tensor"},
+	"oracle/internal/measure":  {"internal/elem", "rollout", "tensor"},
+	"oracle/internal/emulate": {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par",
+		"noise", "norm", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout", "tensor"},
+	"oracle/internal/evidence": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure",
+		"rollout", "safetensors", "tensor"},
+	"oracle/internal/table": {"oracle/report"},
+	"oracle/internal/facts": {"act", "operator", "oracle/internal/evidence", "oracle/internal/measure",
+		"oracle/internal/table", "oracle/report", "rollout"},
+	"oracle/internal/trial": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence",
+		"oracle/internal/measure", "oracle/internal/table", "oracle/report", "tensor"},
+	"oracle/internal/fault": {"act", "conv", "fp16", "internal/elem", "noise", "operator",
+		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/table",
+		"oracle/internal/trial", "oracle/report", "rollout", "tensor"},
+	"oracle/internal/match": {"diff", "fp16", "noise", "operator", "oracle/internal/emulate",
+		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure",
+		"oracle/internal/table", "oracle/internal/trial", "oracle/report", "tensor", "internal/sorting"},
+	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence",
+		"oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table", "oracle/report", "tensor"},
+	"oracle/internal/layers": {"act", "conv", "diff", "fp16", "graph", "internal/elem", "internal/rows",
+		"noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts",
+		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/winograd", "oracle/report", "rollout",
+		"safetensors", "tensor", "tensorcore"},
+	"oracle/internal/steps": {"act", "diff", "fp16", "internal/elem", "internal/rows", "noise", "operator",
+		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match",
+		"oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "tensor", "internal/sorting"},
+	"oracle/internal/chain": {"diff", "fp16", "graph", "noise", "operator", "oracle/internal/evidence",
+		"oracle/internal/facts", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report",
+		"pointwise", "rollout", "tensor"},
+	"oracle/internal/tape": {
+		"diff", "fp16", "internal/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts", "oracle/report",
+	},
+	"oracle/internal/noisestat": {"act", "diff", "fp16", "internal/elem", "noise", "operator",
+		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure",
+		"oracle/report", "rollout", "tensor"},
+	"oracle/internal/replay": {"diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate",
+		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table",
+		"oracle/internal/noisestat", "oracle/report", "rollout", "tensor", "internal/sorting"},
+	"oracle/internal/probe": {"diff", "fp16", "internal/disk", "noise", "operator", "oracle/internal/emulate",
+		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/internal/table",
+		"oracle/report", "rollout", "safetensors", "tensor"},
+	"oracle/internal/rig": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence",
+		"oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
+	"oracle": {
+		"diff", "fp16", "internal/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
+		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/layers",
+		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",
+		"oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "oracle/internal/table",
+		"oracle/internal/tape", "oracle/render", "oracle/report", "rollout", "tensor", "internal/sorting",
+	},
 }
 
 const module = "github.com/refrun/refrun/"
@@ -121,7 +175,8 @@ func TestImports(t *testing.T) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if path != "." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata") || path == "cmd" {
+			if path != "." &&
+				(strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata") || path == "cmd" {
 				return filepath.SkipDir
 			}
 			return nil
@@ -163,10 +218,11 @@ func TestImports(t *testing.T) {
 
 // osFiles are the functions of package os that reach files. Only internal/disk
 // calls them, so that a test can make each operation of the whole program fail.
-var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "CopyFS": true, "Create": true, "CreateTemp": true,
-	"DirFS": true, "Link": true, "Lstat": true, "Mkdir": true, "MkdirAll": true, "MkdirTemp": true, "NewFile": true, "Open": true,
-	"OpenFile": true, "OpenInRoot": true, "OpenRoot": true, "ReadDir": true, "ReadFile": true, "Readlink": true, "Remove": true,
-	"RemoveAll": true, "Rename": true, "Stat": true, "Symlink": true, "Truncate": true, "WriteFile": true}
+var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "CopyFS": true, "Create": true,
+	"CreateTemp": true, "DirFS": true, "Link": true, "Lstat": true, "Mkdir": true, "MkdirAll": true, "MkdirTemp": true,
+	"NewFile": true, "Open": true, "OpenFile": true, "OpenInRoot": true, "OpenRoot": true, "ReadDir": true,
+	"ReadFile": true, "Readlink": true, "Remove": true, "RemoveAll": true, "Rename": true, "Stat": true,
+	"Symlink": true, "Truncate": true, "WriteFile": true}
 
 // aroundDisk returns the first use in a file of a function that reaches files around
 // internal/disk, or "".
@@ -188,7 +244,8 @@ func aroundDisk(path string, f *ast.File) (name string) {
 			switch {
 			case !ok:
 			case x.Name == "os" && osFiles[s.Sel.Name],
-				x.Name == "filepath" && (s.Sel.Name == "Glob" || s.Sel.Name == "Walk" || s.Sel.Name == "WalkDir" || s.Sel.Name == "EvalSymlinks"),
+				x.Name == "filepath" && (s.Sel.Name == "Glob" || s.Sel.Name == "Walk" || s.Sel.Name == "WalkDir" ||
+					s.Sel.Name == "EvalSymlinks"),
 				x.Name == "ioutil":
 				name = x.Name + "." + s.Sel.Name
 			}
@@ -205,7 +262,8 @@ func TestDisk(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), "_") || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+		case d.IsDir() && path != "." &&
+			(strings.HasPrefix(d.Name(), "_") || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go"):
 			return nil
@@ -226,7 +284,8 @@ func TestDisk(t *testing.T) {
 	if err != nil || files < 100 {
 		t.Fatalf("%d files, %v: the walk is broken", files, err)
 	}
-	f, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p; import \"os\"; var open, name = os.Open, os.Args", 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "p.go",
+		"package p; import \"os\"; var open, name = os.Open, os.Args", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,14 +302,16 @@ func ignored(path string) (bool, error) {
 
 // portable are the functions of package math that give the same bits on every
 // port: exact ones, and the square root.
-var portable = map[string]bool{"Abs": true, "Ceil": true, "Copysign": true, "FMA": true, "Float32bits": true, "Float32frombits": true,
-	"Float64bits": true, "Float64frombits": true, "Floor": true, "Frexp": true, "Ilogb": true, "Inf": true, "IsInf": true, "IsNaN": true,
-	"Ldexp": true, "Mod": true, "NaN": true, "Nextafter": true, "RoundToEven": true, "Signbit": true, "Sqrt": true, "Trunc": true}
+var portable = map[string]bool{"Abs": true, "Ceil": true, "Copysign": true, "FMA": true, "Float32bits": true,
+	"Float32frombits": true, "Float64bits": true, "Float64frombits": true, "Floor": true, "Frexp": true, "Ilogb": true,
+	"Inf": true, "IsInf": true, "IsNaN": true, "Ldexp": true, "Mod": true, "NaN": true, "Nextafter": true,
+	"RoundToEven": true, "Signbit": true, "Sqrt": true, "Trunc": true}
 
 // forbiddenMath returns the first call in a production file of a function of
 // package math that is not portable, or "".
 func forbiddenMath(path string, f *ast.File) (name string) {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/bigref/") || strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/bigref/") ||
+		strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
 		return ""
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -351,7 +412,8 @@ func TestForbidden(t *testing.T) {
 			t.Errorf("%s importing %s (test %v): allowed %v, want %v", c.dir, c.imp, c.test, got, c.ok)
 		}
 	}
-	for dir, want := range map[string]bool{"oracle": false, "oracle/internal/steps": false, "oracle/internal/new": true, "oracle/new": true, "rollout": false} {
+	for dir, want := range map[string]bool{"oracle": false, "oracle/internal/steps": false, "oracle/internal/new": true,
+		"oracle/new": true, "rollout": false} {
 		if got := unlisted(dir); got != want {
 			t.Errorf("%s has no row and needs one: %v, want %v", dir, got, want)
 		}
@@ -373,7 +435,8 @@ func TestForbiddenMath(t *testing.T) {
 			t.Errorf("%s: %q, want %q", src, got, want)
 		}
 	}
-	if f, _ := parser.ParseFile(token.NewFileSet(), "p.go", "package p; var x = math.Exp(1)", 0); forbiddenMath("p_test.go", f) != "" {
+	if f, _ := parser.ParseFile(token.NewFileSet(), "p.go", "package p; var x = math.Exp(1)",
+		0); forbiddenMath("p_test.go", f) != "" {
 		t.Error("tests may use what they like")
 	}
 }

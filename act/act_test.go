@@ -419,7 +419,9 @@ func TestPyTorchReLU(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := numbers(t, file, "x")
-	for name, format := range map[string]fp16.Format{"out_f32": fp16.Float32, "out_f64": fp16.Float64, "out_bf16_as_f32": fp16.BFloat16} {
+	for name, format := range map[string]fp16.Format{
+		"out_f32": fp16.Float32, "out_f64": fp16.Float64, "out_bf16_as_f32": fp16.BFloat16,
+	} {
 		in := append([]float64(nil), x...)
 		for i := range in {
 			in[i] = format.Round(in[i]) // the bfloat16 case ran on rounded inputs

@@ -18,7 +18,9 @@ func TestApproximate(t *testing.T) {
 	for i := range x.Data {
 		x.Data[i] = math.Ldexp(r.NormFloat64(), r.IntN(30)-24)
 	}
-	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 3e38, -3e38, 1e-300, -1e-40, 0x1p-149}
+	special := []float64{
+		0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 3e38, -3e38, 1e-300, -1e-40, 0x1p-149,
+	}
 	copy(x.Data[1000:], special)
 	for f := Identity; f <= Tanh; f++ {
 		got, want := tensor.New(fp16.Float64, 1, 1, 1, n), tensor.New(fp16.Float64, 1, 1, 1, n)

@@ -74,7 +74,8 @@ func TestForwardFast(t *testing.T) {
 	}
 	inf := math.Inf(1)
 	copy(x.Data, []float64{inf, -inf, 0, math.Copysign(0, -1), math.NaN(), -5.25, -100, 5.25, 100})
-	special := []float64{inf, math.Copysign(0, -1), 0, math.Copysign(0, -1), math.NaN(), math.Copysign(0, -1), math.Copysign(0, -1), 5.25, 100}
+	special := []float64{inf, math.Copysign(0, -1), 0, math.Copysign(0, -1), math.NaN(), math.Copysign(0, -1),
+		math.Copysign(0, -1), 5.25, 100}
 	for _, isa := range asm.ISAs() {
 		if err := asm.Use(isa); err != nil {
 			t.Fatal(err)

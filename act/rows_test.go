@@ -23,7 +23,8 @@ func TestRows(t *testing.T) {
 				for i := range x.Data {
 					v := 3 * r.NormFloat64()
 					if i%11 == 0 {
-						v = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -0x1p-149, -14.5, 0x1p120, -0x1p120, 1e-3}[i/11%11]
+						v = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149,
+							-0x1p-149, -14.5, 0x1p120, -0x1p120, 1e-3}[i/11%11]
 					}
 					x.Data[i] = format.Round(v)
 					row[i] = float32(x.Data[i])

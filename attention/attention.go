@@ -99,7 +99,8 @@ const most = 1 << 20
 func (s *space) see(o *operand, t *tensor.Tensor, name string, rows, cols int) {
 	o.Tensor = t
 	n := len(t.Shape)
-	if n < 2 || (t.Shape[n-2] != rows && (name != "mask" || t.Shape[n-2] != 1)) || (t.Shape[n-1] != cols && (name != "mask" || t.Shape[n-1] != 1)) || n-2 > len(s.batch) {
+	if n < 2 || (t.Shape[n-2] != rows && (name != "mask" || t.Shape[n-2] != 1)) ||
+		(t.Shape[n-1] != cols && (name != "mask" || t.Shape[n-1] != 1)) || n-2 > len(s.batch) {
 		panic(fmt.Sprintf("attention: %s: shape %v: want [...,%d,%d]", name, t.Shape, rows, cols))
 	}
 	if o.row, o.col = t.Shape[n-1], 1; t.Shape[n-2] == 1 {
@@ -117,7 +118,8 @@ func (s *space) see(o *operand, t *tensor.Tensor, name string, rows, cols int) {
 			continue
 		}
 		if t.Shape[at] != s.batch[to] {
-			panic(fmt.Sprintf("attention: %s: shape %v: want leading dimensions that can be broadcast to %v", name, t.Shape, s.batch))
+			panic(fmt.Sprintf("attention: %s: shape %v: want leading dimensions that can be broadcast to %v",
+				name, t.Shape, s.batch))
 		}
 		o.steps[to] = step
 		step *= t.Shape[at]

@@ -114,8 +114,10 @@ var kinds = []struct {
 	of, val func(r *rand.Rand) float64
 }{
 	{"random", normal(1), normal(1)},
-	{"cancelling", normal(0.001), func(r *rand.Rand) float64 { return float64(1-2*r.IntN(2)) * (1 + 0x1p-20*r.Float64()) }},
-	{"ties", func(r *rand.Rand) float64 { return float64(r.IntN(2)) }, func(r *rand.Rand) float64 { return 1 + float64(r.IntN(2))*0x1p-7 }},
+	{"cancelling", normal(0.001),
+		func(r *rand.Rand) float64 { return float64(1-2*r.IntN(2)) * (1 + 0x1p-20*r.Float64()) }},
+	{"ties", func(r *rand.Rand) float64 { return float64(r.IntN(2)) },
+		func(r *rand.Rand) float64 { return 1 + float64(r.IntN(2))*0x1p-7 }},
 	{"equal", func(*rand.Rand) float64 { return 0 }, func(r *rand.Rand) float64 { return 1 + float64(r.IntN(4))*0x1p-10 }},
 	{"sharp", normal(12), normal(1)},
 	{"wide", normal(2), func(r *rand.Rand) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(36)-24) }},
@@ -159,7 +161,9 @@ func TestJudge(t *testing.T) {
 					}
 				}
 				for c := range v {
-					val.Data[i*v+c] = 1 + float64(i%2)*map[fp16.Format]float64{fp16.Float32: 0x1p-23, fp16.Float16: 0x1p-10, fp16.BFloat16: 0x1p-7}[f]
+					val.Data[i*v+c] = 1 + float64(i%2)*map[fp16.Format]float64{
+						fp16.Float32: 0x1p-23, fp16.Float16: 0x1p-10, fp16.BFloat16: 0x1p-7,
+					}[f]
 				}
 			}
 		} else {
@@ -238,7 +242,8 @@ func TestFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const l, s, e, v = 3, 150, 5, 4
 	of := func() float64 { return r.NormFloat64() }
-	q, k, val, mask := fill(fp16.Float64, of, l, e), fill(fp16.Float64, of, s, e), fill(fp16.Float64, of, s, v), fill(fp16.Float64, of, l, s)
+	q, k, val, mask := fill(fp16.Float64, of, l, e), fill(fp16.Float64, of, s, e), fill(fp16.Float64, of, s, v),
+		fill(fp16.Float64, of, l, s)
 	val.Data[3] = math.Inf(1) // of a key that takes no part
 	mask.Data[0] = math.Inf(-1)
 	dst := tensor.New(fp16.Float64, l, v)
@@ -329,7 +334,8 @@ func TestLargeMask(t *testing.T) {
 func TestThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	of := func() float64 { return r.NormFloat64() }
-	q, k, v := fill(fp16.Float32, of, 3, 2, 70, 16), fill(fp16.Float32, of, 1, 2, 90, 16), fill(fp16.Float32, of, 1, 2, 90, 24)
+	q, k, v := fill(fp16.Float32, of, 3, 2, 70, 16), fill(fp16.Float32, of, 1, 2, 90, 16),
+		fill(fp16.Float32, of, 1, 2, 90, 24)
 	var want *tensor.Tensor
 	defer partest.Changing()()
 	for range 6 {
@@ -361,7 +367,8 @@ func TestThreads(t *testing.T) {
 func BenchmarkForward(b *testing.B) {
 	r := rand.New(rand.NewPCG(3, 4))
 	of := func() float64 { return r.NormFloat64() }
-	q, k, v := fill(fp16.Float32, of, 12, 197, 64), fill(fp16.Float32, of, 12, 197, 64), fill(fp16.Float32, of, 12, 197, 64)
+	q, k, v := fill(fp16.Float32, of, 12, 197, 64), fill(fp16.Float32, of, 12, 197, 64),
+		fill(fp16.Float32, of, 12, 197, 64)
 	dst := tensor.New(fp16.Float32, 12, 197, 64)
 	for b.Loop() {
 		Forward(dst, q, k, v, Params{})

@@ -11,7 +11,9 @@ import (
 )
 
 // kernelFormats are the indices of the formats in the arrays of package asm.
-var kernelFormats = map[fp16.Format]int{fp16.Float32: asm.Float32, fp16.Float16: asm.Float16, fp16.BFloat16: asm.BFloat16, fp16.Float64: asm.ToFloat64}
+var kernelFormats = map[fp16.Format]int{
+	fp16.Float32: asm.Float32, fp16.Float16: asm.Float16, fp16.BFloat16: asm.BFloat16, fp16.Float64: asm.ToFloat64,
+}
 
 // blocked is the direct convolution by the kernels of package asm: blocks of
 // channels by pixels of a line. It adds the zeros of the padding like any other
@@ -75,7 +77,8 @@ func (k *Kernel) direct(outputs int) *directWeights {
 // one pixel, its own, and there are enough of them; otherwise nil.
 func (j *job) flat(pixels int) *job {
 	s, d := j.src, j.dst
-	if j.k.kh*j.k.kw != 1 || j.rows.stride != 1 || j.cols.stride != 1 || !j.rows.same(s.H()) || !j.cols.same(s.W()) || d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
+	if j.k.kh*j.k.kw != 1 || j.rows.stride != 1 || j.cols.stride != 1 || !j.rows.same(s.H()) || !j.cols.same(s.W()) ||
+		d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
 		return nil
 	}
 	f := *j
@@ -196,7 +199,8 @@ func (g *blocked) block(r *row, line []float64, x, skip int, s *blockSpace) {
 	}
 	for c := 0; c < d.C(); c += g.Outputs {
 		group := c / g.Outputs
-		g.apply(&line[0], &g.taps[0], taps, &g.weights.packed[group*taps*g.Outputs], &g.weights.tables[group*3*g.Outputs], window, &out[0], &flags[0])
+		g.apply(&line[0], &g.taps[0], taps, &g.weights.packed[group*taps*g.Outputs],
+			&g.weights.tables[group*3*g.Outputs], window, &out[0], &flags[0])
 		for o := range min(g.Outputs, d.C()-c) {
 			to := d.Plane(r.n, c+o)[r.y*d.W()+x:][:width]
 			copy(to, out[o*g.Pixels+skip:])

@@ -61,7 +61,9 @@ func (p *Params) steps(axis int) (stride, dilation int) {
 
 // check panics on a geometry that no convolution has.
 func (p *Params) check() {
-	for _, v := range []int{p.Stride[0], p.Stride[1], p.Dilation[0], p.Dilation[1], p.Pad[0], p.Pad[1], p.Pad[2], p.Pad[3]} {
+	for _, v := range []int{
+		p.Stride[0], p.Stride[1], p.Dilation[0], p.Dilation[1], p.Pad[0], p.Pad[1], p.Pad[2], p.Pad[3],
+	} {
 		if v < 0 {
 			panic("conv: negative stride, dilation or padding")
 		}

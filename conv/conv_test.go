@@ -19,7 +19,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var elements = flag.Int("conv.elements", 0, "outputs that TestForwardExact and TestTransposedExact have judged at least")
+var elements = flag.Int("conv.elements", 0,
+	"outputs that TestForwardExact and TestTransposedExact have judged at least")
 
 // sameBits fails unless got and want agree in shape and every bit.
 func sameBits(t *testing.T, got, want *tensor.Tensor, what string) {
@@ -320,7 +321,9 @@ func TestForwardExact(t *testing.T) {
 }
 
 // float64Error holds the float64 sum to its bound g_n * sum |w x|.
-func float64Error(t *testing.T, exact *bigref.Exact, src, weight *tensor.Tensor, bias []float64, p Params, groups int, what string) {
+func float64Error(
+	t *testing.T, exact *bigref.Exact, src, weight *tensor.Tensor, bias []float64, p Params, groups int, what string,
+) {
 	t.Helper()
 	got := tensor.New(fp16.Float64, exact.N, exact.C, exact.H, exact.W)
 	Forward(got, src, NewGroupedKernel(weight, bias, groups), p)
@@ -364,7 +367,8 @@ func TestTransposedExact(t *testing.T) {
 		for side := range p.Pad {
 			p.Pad[side] = r.IntN(4)
 		}
-		for oh, ow := p.TransposedSize(h, w, kh, kw, [2]int{}); oh < 1 || ow < 1; oh, ow = p.TransposedSize(h, w, kh, kw, [2]int{}) {
+		for oh, ow := p.TransposedSize(h, w, kh, kw, [2]int{}); oh < 1 ||
+			ow < 1; oh, ow = p.TransposedSize(h, w, kh, kw, [2]int{}) {
 			h, w = h+1, w+1
 		}
 		var extra [2]int
@@ -402,7 +406,8 @@ func TestTransposedPixels(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	p := Params{Stride: [2]int{2, 1}, Pad: [4]int{1, 0, 1, 0}}
 	for _, channels := range [][2]int{{1, 1}, {8, 8}, {3, 16}} {
-		src, weight := makers[0].make(r, fp16.Float32, 1, channels[0], 3, 40), makers[0].make(r, fp16.Float32, channels[0], channels[1], 1, 1)
+		src, weight := makers[0].make(r, fp16.Float32, 1, channels[0], 3, 40),
+			makers[0].make(r, fp16.Float32, channels[0], channels[1], 1, 1)
 		exact := bigref.Transposed(src, weight, nil, judged(p, 1), [2]int{})
 		k := NewTransposedKernel(weight, nil)
 		for _, f := range append(formats, fp16.Float64) {
@@ -424,7 +429,9 @@ func TestTransposedPixels(t *testing.T) {
 // judged is a geometry as the judge takes it.
 func judged(p Params, groups int) bigref.Geometry {
 	least1 := func(v [2]int) [2]int { return [2]int{max(v[0], 1), max(v[1], 1)} }
-	return bigref.Geometry{Stride: least1(p.Stride), Dilation: least1(p.Dilation), Pad: p.Pad, Groups: groups, Mode: p.Padding.String()}
+	return bigref.Geometry{
+		Stride: least1(p.Stride), Dilation: least1(p.Dilation), Pad: p.Pad, Groups: groups, Mode: p.Padding.String(),
+	}
 }
 
 // The float64 evaluation stays within the guard's bound: on data of all kinds

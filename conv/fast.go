@@ -53,8 +53,8 @@ func (k *Kernel) Fast() *Kernel {
 	if k.transposed || k.kh != k.kw || k.kh%2 == 0 || !k.float32 {
 		return k
 	}
-	fast := &Kernel{oc: k.oc, ic: k.ic, kh: k.kh, kw: k.kw, packed: k.packed, bias: k.bias, finite: k.finite, finiteBias: k.finiteBias,
-		float32: true, scale: k.scale, norm: k.norm, fast: true}
+	fast := &Kernel{oc: k.oc, ic: k.ic, kh: k.kh, kw: k.kw, packed: k.packed, bias: k.bias, finite: k.finite,
+		finiteBias: k.finiteBias, float32: true, scale: k.scale, norm: k.norm, fast: true}
 	for _, g := range k.groups {
 		g = g.Fast()
 		if !g.fast || g.ic%block != 0 || g.oc%block != 0 {

@@ -44,7 +44,8 @@ func newFastConv(k *Kernel, form *fastForm, dst, src *Image, space *Space) *fast
 	g := &space.fast
 	unit := g.unit
 	*g = fastConv{Fast: form.form.Fast(), k: k, form: form, src: src, dst: dst, space: space, unit: unit,
-		th: (dst.H + form.form.Tile - 1) / form.form.Tile, tw: (dst.W + form.form.Tile - 1) / form.form.Tile, blocks: form.blocks(k.ic), points: form.form.Side * form.form.Side}
+		th: (dst.H + form.form.Tile - 1) / form.form.Tile, tw: (dst.W + form.form.Tile - 1) / form.form.Tile,
+		blocks: form.blocks(k.ic), points: form.form.Side * form.form.Side}
 	if unit == nil { // once: functions of methods are allocated
 		g.unit = g.runUnit
 	}
@@ -151,7 +152,8 @@ func (g *fastConv) multiply(s *worker, groups, p, o, at int, ahead *nextWindows)
 	if g.pointwise && next > 0 {
 		after = g.weights.panel(next, p)
 	}
-	g.Multiply(&s.singles.v[p*g.vPoint], &g.weights.panel(o, p)[0], &s.singles.m[p*g.mPoint+at], g.blocks, g.form.chain, groups, &after[0], g.later(ahead, &after[0]))
+	g.Multiply(&s.singles.v[p*g.vPoint], &g.weights.panel(o, p)[0], &s.singles.m[p*g.mPoint+at], g.blocks, g.form.chain,
+		groups, &after[0], g.later(ahead, &after[0]))
 }
 
 // output makes the outputs of group o, at a place of M, of a tile.

@@ -45,8 +45,10 @@ func (k *Kernel) gatherKernels(taps *asm.FastTaps, width int) *asm.Fast {
 func newFastGather(k *Kernel, kernels *asm.Fast, dst, src *Image, stride int, space *Space) *fastGather {
 	g := &space.gather
 	unit, taps := g.unit, g.taps[:0]
-	*g = fastGather{Fast: kernels, k: k, weights: k.byTap(kernels.Outputs), src: src, dst: dst, space: space, stride: stride, unit: unit,
-		pixels: dst.N * dst.H * dst.W, panels: (k.oc + kernels.Outputs - 1) / kernels.Outputs}
+	*g = fastGather{
+		Fast: kernels, k: k, weights: k.byTap(kernels.Outputs), src: src, dst: dst, space: space, stride: stride,
+		unit: unit, pixels: dst.N * dst.H * dst.W, panels: (k.oc + kernels.Outputs - 1) / kernels.Outputs,
+	}
 	if unit == nil { // once: functions of methods are allocated
 		g.unit = g.runUnit
 	}

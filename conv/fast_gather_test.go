@@ -63,7 +63,14 @@ func TestFastFewPixels(t *testing.T) {
 	for _, c := range []struct {
 		ic, oc, k, pixels int
 		taps              bool
-	}{{512, 512, 3, 64, true}, {512, 512, 3, 65, false}, {256, 512, 3, 49, false}, {512, 512, 5, 49, true}, {512, 456, 3, 49, true}, {512, 448, 3, 49, false}} {
+	}{
+		{512, 512, 3, 64, true},
+		{512, 512, 3, 65, false},
+		{256, 512, 3, 49, false},
+		{512, 512, 5, 49, true},
+		{512, 456, 3, 49, true},
+		{512, 448, 3, 49, false},
+	} {
 		k := &Kernel{ic: c.ic, oc: c.oc, kh: c.k, kw: c.k, fast: true}
 		if f := k.fastForm(1, c.pixels); (f == nil) != c.taps {
 			t.Errorf("%+v: %s", c, map[bool]string{true: "tap by tap", false: "by Winograd's method"}[f == nil])

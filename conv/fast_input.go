@@ -11,7 +11,8 @@ func (g *fastConv) input(s *worker, lo, hi int) {
 		first, last := max(lo-n*per, 0), min(hi-n*per, per)-1 // tiles of the sample
 		for ty := first / g.tw; ty < last/g.tw+parts; ty++ {
 			for tx := 0; tx < g.tw+parts-1; tx++ {
-				if t := ty*g.tw + tx; parts == 1 && g.InputPair != nil && (n*per+t-lo)%2 == 0 && g.holds(ty, tx+1) && t >= first && t < last {
+				if t := ty*g.tw + tx; parts == 1 && g.InputPair != nil && (n*per+t-lo)%2 == 0 && g.holds(ty, tx+1) &&
+					t >= first && t < last {
 					g.pair(s, g.window(n*per+t-lo, 0), n, ty, tx)
 					tx++
 					continue
@@ -47,7 +48,8 @@ func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
 	src, v := g.src.at(n, 0, ty*m-frame, tx*m-frame), s.singles.v[places[0]:]
 	plane := g.Tiles * block
 	if g.holds(ty, tx) {
-		g.Input(&g.src.data[src], g.src.line*4, g.src.plane*4, &v[0], &s.singles.also, g.vPoint*4, plane*4, blocks, &s.singles.t[0])
+		g.Input(&g.src.data[src], g.src.line*4, g.src.plane*4, &v[0], &s.singles.also, g.vPoint*4, plane*4, blocks,
+			&s.singles.t[0])
 		return
 	}
 	for b := range blocks {
@@ -61,7 +63,8 @@ func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
 func (g *fastConv) pair(s *worker, place, n, ty, tx int) {
 	m, frame := g.form.form.Tile, g.k.kh/2
 	src := g.src.at(n, 0, ty*m-frame, tx*m-frame)
-	g.InputPair(&g.src.data[src], g.src.line*4, g.src.plane*4, &s.singles.v[place], &s.singles.also, g.vPoint*4, g.Tiles*block*4, g.src.Blocks(), &s.singles.t[0])
+	g.InputPair(&g.src.data[src], g.src.line*4, g.src.plane*4, &s.singles.v[place], &s.singles.also, g.vPoint*4,
+		g.Tiles*block*4, g.src.Blocks(), &s.singles.t[0])
 }
 
 // ends returns the rows and columns from the first pixel of a piece's to where the source's

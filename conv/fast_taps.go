@@ -139,7 +139,8 @@ func (g *fastTaps) line(s *worker, n, y, o int) {
 	}
 	pixels := func(x, groups int) {
 		src := g.src.at(n, 0, y*g.stride-half, x*g.stride-half)
-		convolve(&g.src.data[src], 4*g.stride*block, &g.taps[0], len(g.taps), fastChain, &u[0], &s.singles.m[0], &bias[0], &d.data[d.at(n, o/block, y, x)], plane, groups)
+		convolve(&g.src.data[src], 4*g.stride*block, &g.taps[0], len(g.taps), fastChain, &u[0], &s.singles.m[0],
+			&bias[0], &d.data[d.at(n, o/block, y, x)], plane, groups)
 	}
 	// Calls are short.
 	whole, most := d.W/g.Tiles, max(1, 1<<14/(len(g.taps)*k.tapWidth()))

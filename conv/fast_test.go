@@ -330,7 +330,8 @@ func TestFastTapsDefinition(t *testing.T) {
 				want = canonicalNaN
 			}
 			if got := y.Plane(n, o)[i*ow+j]; math.Float32bits(float32(got)) != math.Float32bits(want) {
-				t.Fatalf("%dx%d, stride %d, kind %d, %d to %d channels of %dx%d: output (%d, %d, %d) is %v, want %v", k, k, stride, kind, ic, oc, h, w, o, i, j, got, want)
+				t.Fatalf("%dx%d, stride %d, kind %d, %d to %d channels of %dx%d: output (%d, %d, %d) is %v, want %v",
+					k, k, stride, kind, ic, oc, h, w, o, i, j, got, want)
 			}
 		}
 	}
@@ -338,7 +339,8 @@ func TestFastTapsDefinition(t *testing.T) {
 
 // Every kernel, and plain Go, returns what the judge does.
 func TestFastDefinition(t *testing.T) {
-	judges := map[int]*fastJudge{3: newFastJudge(3, 4, 5./8, 13./8), 5: newFastJudge(5, 3, 1./4, 7./8, 7./4), 7: newFastJudge(4, 4, 1./4, 7./8, 7./4)}
+	judges := map[int]*fastJudge{3: newFastJudge(3, 4, 5./8, 13./8), 5: newFastJudge(5, 3, 1./4, 7./8, 7./4),
+		7: newFastJudge(4, 4, 1./4, 7./8, 7./4)}
 	chains := map[int]int{3: 32, 5: 16, 7: 16}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, k := range []int{3, 5, 7} {
@@ -357,7 +359,8 @@ func TestFastDefinition(t *testing.T) {
 					want = canonicalNaN
 				}
 				if got := y.Plane(0, o)[i*w+j]; math.Float32bits(float32(got)) != math.Float32bits(want) {
-					t.Fatalf("%dx%d, kind %d, %d to %d channels of %dx%d: output (%d, %d, %d) is %v, want %v", k, k, kind, ic, oc, h, w, o, i, j, got, want)
+					t.Fatalf("%dx%d, kind %d, %d to %d channels of %dx%d: output (%d, %d, %d) is %v, want %v",
+						k, k, kind, ic, oc, h, w, o, i, j, got, want)
 				}
 			}
 		}
@@ -405,7 +408,8 @@ func TestFastBits(t *testing.T) {
 		got, want := one(isa), one("purego")
 		for i, v := range want.Data {
 			if math.Float64bits(got.Data[i]) != math.Float64bits(v) {
-				t.Fatalf("%dx%d, kind %d, [%d,%d,%d,%d] to %d channels, stride %d, %s: output %d is %x, want %x", k, k, kind, n, ic, h, w, oc, p.Stride[0], p.Padding, i, got.Data[i], v)
+				t.Fatalf("%dx%d, kind %d, [%d,%d,%d,%d] to %d channels, stride %d, %s: output %d is %x, want %x",
+					k, k, kind, n, ic, h, w, oc, p.Stride[0], p.Padding, i, got.Data[i], v)
 			}
 		}
 		// The last sample alone.
@@ -436,7 +440,8 @@ func TestFastTapsBound(t *testing.T) {
 		const oc, side = 8, 10
 		k, ic := []int{1, 3, 9}[kind%3], []int{8, 40, 130}[kind/3%3]
 		p := Square(2, k/2, Zeros)
-		x, w := tensor.Of(fp16.Float32, hard(r, kind, ic*side*side, ic, side*side), 1, ic, side, side), tensor.New(fp16.Float32, oc, ic, k, k)
+		x, w := tensor.Of(fp16.Float32, hard(r, kind, ic*side*side, ic, side*side), 1, ic, side, side),
+			tensor.New(fp16.Float32, oc, ic, k, k)
 		bias := make([]float64, oc)
 		for i := range x.Data { // within the range in which nothing underflows
 			x.Data[i] = math.Copysign(max(math.Abs(x.Data[i]), 0x1p-40), x.Data[i])
@@ -526,7 +531,8 @@ func TestFastBound(t *testing.T) {
 							bound := 0x1p29 * tables[ij*8+o] * greatest
 							off := math.Abs(got.Data[at] - want.Data[at])
 							if !(off <= bound) {
-								t.Fatalf("%dx%d, kind %d: output (%d, %d, %d) is off by %.3g, more than %.3g", k, k, kind, o, ty+ij/m, tx+ij%m, off, bound)
+								t.Fatalf("%dx%d, kind %d: output (%d, %d, %d) is off by %.3g, more than %.3g",
+									k, k, kind, o, ty+ij/m, tx+ij%m, off, bound)
 							}
 							reached = max(reached, off/bound)
 						}

@@ -42,7 +42,8 @@ func TestImage(t *testing.T) {
 			for y := range up4(h) + 2*frame {
 				for xx := range up4(w) + 2*frame {
 					want := 0.0
-					if ch := i % (m.Blocks() * block); ch < c && y < len(rows.at) && xx < len(cols.at) && rows.at[y] >= 0 && cols.at[xx] >= 0 {
+					if ch := i % (m.Blocks() * block); ch < c && y < len(rows.at) && xx < len(cols.at) &&
+						rows.at[y] >= 0 && cols.at[xx] >= 0 {
 						want = x.Plane(i/block/m.Blocks(), ch)[rows.at[y]*w+cols.at[xx]]
 					}
 					if got := m.data[m.at(i/block/m.Blocks(), i/block%m.Blocks(), y-frame, xx-frame)+i%block]; float64(got) != want {
@@ -63,7 +64,9 @@ func TestImage(t *testing.T) {
 // TestPlan: convolutions of images are the judge's, whatever lies in memory that
 // they are not to read, for kernels with and without an engine for images.
 func TestPlan(t *testing.T) {
-	defer func(far int, large [2]int, panels float64) { farU, largeV, farPanels = far, large, panels }(farU, largeV, farPanels)
+	defer func(far int, large [2]int, panels float64) {
+		farU, largeV, farPanels = far, large, panels
+	}(farU, largeV, farPanels)
 	r := rand.New(rand.NewPCG(33, 34))
 	var space Space
 	for trial := range 80 {
@@ -158,7 +161,8 @@ func TestAnchored(t *testing.T) {
 				k := ((at.n*oc+at.o)*h+at.y)*w + at.x
 				got.Data[k] = want.Data[k]
 			}
-			sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %v", trial, xs.name, ws.name, src.Dims(), weight.Dims(), f))
+			sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %v",
+				trial, xs.name, ws.name, src.Dims(), weight.Dims(), f))
 			settled += len(got.Data) - len(s.open)
 			open += len(s.open)
 		}

@@ -80,7 +80,9 @@ func NewGroupedTransposedKernel(weight *tensor.Tensor, bias []float64, groups in
 }
 
 // grouped prepares the weights of each group, equal parts of the first dimension.
-func grouped(weight *tensor.Tensor, bias []float64, groups, outputs int, prepare func(*tensor.Tensor, []float64) *Kernel) *Kernel {
+func grouped(
+	weight *tensor.Tensor, bias []float64, groups, outputs int, prepare func(*tensor.Tensor, []float64) *Kernel,
+) *Kernel {
 	switch {
 	case groups < 1 || weight.N()%groups != 0:
 		panic("conv: groups do not divide the channels")

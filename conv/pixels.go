@@ -43,13 +43,13 @@ type direct struct {
 	}
 }
 
-func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8), dst, src *Image, stride int, space *Space) *direct {
+func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8),
+	dst, src *Image, stride int, space *Space) *direct {
 	g := &space.direct
 	tasks, taps := g.tasks, g.taps[:0]
-	*g = direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src, dst: dst, space: space, tasks: tasks, taps: taps,
-		stride: stride,
-		groups: (dst.W + w.Tiles - 1) / w.Tiles, panels: (k.oc + w.Outputs - 1) / w.Outputs,
-		height: (dst.H-1)*stride + k.kh, width: (dst.W-1)*stride + k.kw}
+	*g = direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src,
+		dst: dst, space: space, tasks: tasks, taps: taps, stride: stride, groups: (dst.W + w.Tiles - 1) / w.Tiles,
+		panels: (k.oc + w.Outputs - 1) / w.Outputs, height: (dst.H-1)*stride + k.kh, width: (dst.W-1)*stride + k.kw}
 	space.anchored.begin(w, k, src)
 	if tasks.unit == nil { // once: functions of methods are allocated
 		g.tasks.norms, g.tasks.rows, g.tasks.window = g.measure, g.sumRow, g.sumColumn
@@ -186,7 +186,8 @@ func (g *direct) multiply(s *worker, n, y, o, groups int) {
 		return
 	}
 	blocks := g.weights.terms / block
-	g.Multiply(&s.v[0], u, &s.m[0], blocks, gatherChain, groups, &g.weights.panels[(o+1)%g.panels*size], &g.dst.data[g.dst.at(n, o*g.Outputs/block, y, 0)])
+	g.Multiply(&s.v[0], u, &s.m[0], blocks, gatherChain, groups, &g.weights.panels[(o+1)%g.panels*size],
+		&g.dst.data[g.dst.at(n, o*g.Outputs/block, y, 0)])
 }
 
 // multiplyCut makes M of a group of outputs of a cut of the taps, and adds it to those of the cuts
@@ -200,7 +201,8 @@ func (g *direct) multiplyCut(s *worker, i, o, groups int, m, more []float64) {
 		to = more
 	}
 	next := &g.weights.panels[(o+1)%g.panels*size+at]
-	g.Multiply(&s.v[first*groups*blocks*g.Tiles*block], &g.weights.panels[o*size+at], &to[0], (end-first)*blocks, gatherChain, groups, next, &g.dst.data[0])
+	g.Multiply(&s.v[first*groups*blocks*g.Tiles*block], &g.weights.panels[o*size+at], &to[0], (end-first)*blocks,
+		gatherChain, groups, next, &g.dst.data[0])
 	if i > 0 {
 		for k, v := range more[:len(m)] {
 			m[k] += v

@@ -20,7 +20,9 @@ func TestCuts(t *testing.T) {
 		if err := asm.Use(isa); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []struct{ n, ic, oc, h, w, stride int }{{1, 64, 40, 7, 7, 2}, {2, 20, 16, 13, 9, 2}, {1, 9, 33, 5, 6, 2}, {1, 40, 7, 7, 7, 1}} {
+		for _, c := range []struct{ n, ic, oc, h, w, stride int }{
+			{1, 64, 40, 7, 7, 2}, {2, 20, 16, 13, 9, 2}, {1, 9, 33, 5, 6, 2}, {1, 40, 7, 7, 7, 1},
+		} {
 			for trial := range 2 {
 				random := func(shape ...int) *tensor.Tensor {
 					x := tensor.New(fp16.Float32, shape...)

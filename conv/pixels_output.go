@@ -25,7 +25,8 @@ func (g *direct) finish(s *worker, m int, finite bool, n, y, o int) {
 	open := 0
 	for c := first; c < end; c += block {
 		flags := s.flags[(c-first)/block*d.W:][:d.W]
-		g.round(&s.m[m+c-first], &norms[0], &g.weights.tables[c/block*3*block], &d.data[d.at(n, c/block, y, 0)], d.W, &flags[0])
+		g.round(&s.m[m+c-first], &norms[0], &g.weights.tables[c/block*3*block],
+			&d.data[d.at(n, c/block, y, 0)], d.W, &flags[0])
 		for x, f := range flags {
 			switch {
 			case !finite && !(norms[x] <= math.MaxFloat64):

@@ -29,8 +29,10 @@ func (j *job) blocks() bool {
 		return false
 	}
 	frame := j.k.kh / 2
-	src := NewImage(j.src.Format, j.src.N(), j.src.C(), d.H(), d.W(), frame, aligned(&j.memory.src, ImageSize(j.src.N(), j.src.C(), d.H(), d.W(), frame)))
-	dst := NewImage(d.Format, d.N(), d.C(), d.H(), d.W(), 0, aligned(&j.memory.dst, ImageSize(d.N(), d.C(), d.H(), d.W(), 0)))
+	src := NewImage(j.src.Format, j.src.N(), j.src.C(), d.H(), d.W(), frame,
+		aligned(&j.memory.src, ImageSize(j.src.N(), j.src.C(), d.H(), d.W(), frame)))
+	dst := NewImage(d.Format, d.N(), d.C(), d.H(), d.W(), 0,
+		aligned(&j.memory.dst, ImageSize(d.N(), d.C(), d.H(), d.W(), 0)))
 	j.pack(src)
 	e.run(j.k, dst, src, &j.memory.space)
 	dst.To(d)

@@ -28,7 +28,8 @@ func TestChangingThreads(t *testing.T) {
 	for _, taps := range []int{1, 3, 5} {
 		src, weight := makers[0].make(r, fp16.Float32, 2, 17, 12, 23), makers[0].make(r, fp16.Float32, 19, 17, taps, taps)
 		k, p := NewKernel(weight, weight.Data[:19]), Square(1, taps/2, Circular)
-		add(fmt.Sprint(taps, " taps, tensors"), fp16.Float16, 2, 19, 12, 23, func(dst *tensor.Tensor) { Forward(dst, src, k, p) })
+		add(fmt.Sprint(taps, " taps, tensors"), fp16.Float16, 2, 19, 12, 23,
+			func(dst *tensor.Tensor) { Forward(dst, src, k, p) })
 		plan := k.Plan(fp16.Float16, 1, 12, 23, p)
 		x := newTestImage(src.Format, 2, 17, 12, 23, plan.Frame())
 		x.From(src)
@@ -46,7 +47,8 @@ func TestChangingThreads(t *testing.T) {
 	add("wide", fp16.Float64, 2, 21, 13, 26, func(dst *tensor.Tensor) { Wide(dst, src, k, Square(1, 1, Circular)) })
 	back := makers[0].make(r, fp16.Float32, 17, 9, 3, 3)
 	kt, half := NewTransposedKernel(back, nil), makers[0].make(r, fp16.Float32, 2, 17, 7, 9)
-	add("transposed", fp16.Float32, 2, 9, 13, 17, func(dst *tensor.Tensor) { Transposed(dst, half, kt, Square(2, 1, Zeros)) })
+	add("transposed", fp16.Float32, 2, 9, 13, 17,
+		func(dst *tensor.Tensor) { Transposed(dst, half, kt, Square(2, 1, Zeros)) })
 
 	quiet := map[string]*tensor.Tensor{}
 	for name, work := range works {
@@ -96,7 +98,8 @@ func TestPartsOfPanels(t *testing.T) {
 		{24, 40, 9, 9},    // at hand
 		{16, 50, 24, 25},  // units of unequal size
 	} {
-		src, weight := makers[0].make(r, fp16.Float32, 1, of.ic, of.h, of.w), makers[0].make(r, fp16.Float32, of.oc, of.ic, 3, 3)
+		src, weight := makers[0].make(r, fp16.Float32, 1, of.ic, of.h, of.w),
+			makers[0].make(r, fp16.Float32, of.oc, of.ic, 3, 3)
 		k := NewKernel(weight, weight.Data[:of.oc])
 		plan := k.Plan(fp16.Float32, 1, of.h, of.w, Square(1, 1, Zeros))
 		x := newTestImage(src.Format, 1, of.ic, of.h, of.w, plan.Frame())
@@ -118,7 +121,9 @@ func TestPartsOfPanels(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range [][4]int{{1, 1, 32, 1}, {2, 1, 32, 2}, {2, 4, 32, 1}, {2, 5, 32, 2}, {2, 5, 1, 1}, {8, 3, 32, 8}, {64, 65, 8, 2}} {
+	for _, c := range [][4]int{
+		{1, 1, 32, 1}, {2, 1, 32, 2}, {2, 4, 32, 1}, {2, 5, 32, 2}, {2, 5, 1, 1}, {8, 3, 32, 8}, {64, 65, 8, 2},
+	} {
 		if parts := partsFor(c[0], c[1], c[2]); parts != c[3] {
 			t.Errorf("%d workers, %d units, %d panels: %d parts, want %d", c[0], c[1], c[2], parts, c[3])
 		}

@@ -71,7 +71,8 @@ func TestWholeConvolutions(t *testing.T) {
 		if asm.WholeKernels() == nil {
 			continue
 		}
-		ran := slices.ContainsFunc(asm.Kernels(), func(name string) bool { return strings.HasPrefix(name, "convolution of whole numbers") })
+		ran := slices.ContainsFunc(asm.Kernels(),
+			func(name string) bool { return strings.HasPrefix(name, "convolution of whole numbers") })
 		if finite := bias[0] == bias[0]; groups == 1 && ran != (finite && !odd) {
 			t.Fatalf("trial %d: the short way is %v; finite bias %v, odd numbers %v", trial, ran, finite, odd)
 		}

@@ -24,7 +24,8 @@ func Wide(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	require(k, dst, src)
 	form := asm.WinogradForm(3)
 	w := form.Kernels()
-	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C() != k.ic || p != Square(1, 1, p.Padding) && p != Square(0, 1, p.Padding) || !allFinite(src.Data) {
+	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C() != k.ic ||
+		p != Square(1, 1, p.Padding) && p != Square(0, 1, p.Padding) || !allFinite(src.Data) {
 		Forward(dst, src, k, p)
 		return
 	}
@@ -217,19 +218,22 @@ func (g *wide) unit(s *worker, lo, hi int) {
 	for t := lo; t < hi; t++ {
 		at := t - lo
 		src := &g.in[t/g.tw*4*g.line+t%g.tw*4*block]
-		g.WideInput(src, g.line*8, g.plane*8, &s.v[(at/g.Tiles*g.blocks*g.Tiles+at%g.Tiles)*block], g.vPoint*8, g.blocks, &s.t[0])
+		g.WideInput(src, g.line*8, g.plane*8, &s.v[(at/g.Tiles*g.blocks*g.Tiles+at%g.Tiles)*block], g.vPoint*8,
+			g.blocks, &s.t[0])
 	}
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
 	for o := range g.panels {
 		for p := range 36 {
 			at := o*36 + p
-			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, g.blocks, n, &g.weights.panels[(at+1)%(g.panels*36)*g.weights.size], &nowhere)
+			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, g.blocks, n,
+				&g.weights.panels[(at+1)%(g.panels*36)*g.weights.size], &nowhere)
 		}
 		for c := 0; c < g.Outputs && o*g.Outputs+c < g.k.oc; c += block {
 			b := (o*g.Outputs + c) / block
 			bias := &g.weights.bias[b*block]
 			for t := lo; t < hi; t++ {
-				g.WideOutput(&s.m[(t-lo)*g.Outputs+c], g.mPoint*8, bias, &g.out[b*g.outPlane+t/g.tw*4*g.outLine+t%g.tw*4*block], g.outLine*8, &s.t[0])
+				g.WideOutput(&s.m[(t-lo)*g.Outputs+c], g.mPoint*8, bias,
+					&g.out[b*g.outPlane+t/g.tw*4*g.outLine+t%g.tw*4*block], g.outLine*8, &s.t[0])
 			}
 		}
 	}

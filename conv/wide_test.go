@@ -30,13 +30,16 @@ func wideCase(r *rand.Rand, n, ic, oc, h, w int, weight func() float64) (src *te
 // norms of weights and window, for every padding, odd shapes and channels.
 func TestWide(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
-	for _, shape := range [][5]int{{1, 16, 16, 8, 8}, {2, 19, 21, 13, 6}, {1, 64, 70, 5, 33}, {3, 16, 40, 3, 3}, {1, 16, 16, 1, 1}, {1, 260, 17, 9, 9}} {
+	for _, shape := range [][5]int{{1, 16, 16, 8, 8}, {2, 19, 21, 13, 6}, {1, 64, 70, 5, 33}, {3, 16, 40, 3, 3},
+		{1, 16, 16, 1, 1}, {1, 260, 17, 9, 9}} {
 		for pad := Zeros; pad <= Replicate; pad++ {
 			if pad == Reflect && min(shape[3], shape[4]) < 2 {
 				continue
 			}
-			src, k := wideCase(r, shape[0], shape[1], shape[2], shape[3], shape[4], func() float64 { return float64(float32(r.NormFloat64())) })
-			got, want := tensor.New(fp16.Float64, shape[0], shape[2], shape[3], shape[4]), tensor.New(fp16.Float64, shape[0], shape[2], shape[3], shape[4])
+			src, k := wideCase(r, shape[0], shape[1], shape[2], shape[3], shape[4],
+				func() float64 { return float64(float32(r.NormFloat64())) })
+			got, want := tensor.New(fp16.Float64, shape[0], shape[2], shape[3], shape[4]),
+				tensor.New(fp16.Float64, shape[0], shape[2], shape[3], shape[4])
 			for i := range got.Data {
 				got.Data[i] = math.NaN()
 			}
@@ -85,7 +88,9 @@ func BenchmarkWide(b *testing.B) {
 		r := rand.New(rand.NewPCG(1, 1))
 		src, k := wideCase(r, 1, s.c, s.o, s.h, s.h, func() float64 { return float64(float32(0.05 * r.NormFloat64())) })
 		dst := tensor.New(fp16.Float64, 1, s.o, s.h, s.h)
-		for name, run := range map[string]func(dst, src *tensor.Tensor, k *Kernel, p Params){"forward": Forward, "wide": Wide} {
+		for name, run := range map[string]func(
+			dst, src *tensor.Tensor, k *Kernel, p Params,
+		){"forward": Forward, "wide": Wide} {
 			b.Run(fmt.Sprintf("%d-%d@%d/%s", s.c, s.o, s.h, name), func(b *testing.B) {
 				p := Square(1, 1, Zeros)
 				run(dst, src, k, p)

@@ -61,10 +61,11 @@ type wino struct {
 // All in bytes, about; measured where the second cache has 1 and 2 MB, and for few
 // tiles 512 KB.
 var (
-	bytesV    = [2]int{min(1<<19, asm.SecondCache()/4), min(1<<19, asm.SecondCache()/4*3)} // of a unit; with few tiles
-	largeV    = [2]int{1 << 19, min(1<<19, asm.SecondCache()/4*3)}                         // too large for two groups
-	rowsV     = max(min(3<<17, asm.SecondCache()/4*3), min(3<<18, asm.SecondCache()-3<<17))
-	mostV     = 3 << 19                                       // of a unit by rows, for the farthest weights where the second cache is small
+	bytesV = [2]int{min(1<<19, asm.SecondCache()/4), min(1<<19, asm.SecondCache()/4*3)} // of a unit; with few tiles
+	largeV = [2]int{1 << 19, min(1<<19, asm.SecondCache()/4*3)}                         // too large for two groups
+	rowsV  = max(min(3<<17, asm.SecondCache()/4*3), min(3<<18, asm.SecondCache()-3<<17))
+	// of a unit by rows, for the farthest weights where the second cache is small
+	mostV     = 3 << 19
 	farU      = max(3<<19, min(3<<20, asm.SecondCache()/2*3)) // weights from afar
 	farthestU = 12 << 20
 
@@ -82,8 +83,9 @@ func few(w *asm.Winograd) int {
 func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *Image, space *Space) *wino {
 	g := &space.wino
 	tasks := g.tasks
-	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), format: format, src: src, dst: dst, space: space, tasks: tasks,
-		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs}
+	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), format: format, src: src,
+		dst: dst, space: space, tasks: tasks, th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(),
+		panels: (k.oc + w.Outputs - 1) / w.Outputs}
 	if tasks.unit == nil { // once: functions of methods are allocated
 		g.tasks.unit, g.tasks.resolve = g.runUnit, g.resolve
 	}
@@ -223,7 +225,8 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	if !g.rows {
 		for t := lo; t < hi; t++ {
 			at := t - lo
-			g.Input(&g.src.data[g.corner(g.place(t))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, at)], g.vPoint*8, g.blocks, &s.t[0])
+			g.Input(&g.src.data[g.corner(g.place(t))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, at)], g.vPoint*8,
+				g.blocks, &s.t[0])
 			s.k[at] = g.weigh(s, at, 0)
 		}
 		g.measure(s, lo, hi)
@@ -275,10 +278,12 @@ func (g *wino) multiply(s *worker, lo, hi, r, ahead int) {
 		if g.pointwise {
 			m += o * g.points * g.mPoint
 		}
-		g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[m], g.blocks, g.weights.chain, n, g.weights.panel(nextO, row*g.points+nextP), g.later(ahead, n, call))
+		g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[m], g.blocks, g.weights.chain, n,
+			g.weights.panel(nextO, row*g.points+nextP), g.later(ahead, n, call))
 		if p+1 == g.points { // M of these outputs is complete
 			if g.rows {
-				g.OutputRow(&s.m[m-p*g.mPoint], g.mPoint*8, &s.y[4*r*g.yColumn+o*g.groups*g.Tiles*g.Outputs], g.yColumn*8, n*g.Tiles)
+				g.OutputRow(&s.m[m-p*g.mPoint], g.mPoint*8, &s.y[4*r*g.yColumn+o*g.groups*g.Tiles*g.Outputs],
+					g.yColumn*8, n*g.Tiles)
 			}
 			if (r+1)*g.points == g.weights.points {
 				g.finish(s, lo, hi, o)

@@ -74,9 +74,11 @@ func (g *wino) output(s *worker, at, o, first, end, to int) {
 	}
 	for table := first * 18; first < end; first += block {
 		if g.rows {
-			g.OutputColumns[g.format](&s.y[place], 4*g.yColumn*8, g.yColumn*8, s.k[at], &g.weights.tables[table], &d.data[to], d.line*4, &s.flags[flags])
+			g.OutputColumns[g.format](&s.y[place], 4*g.yColumn*8, g.yColumn*8, s.k[at], &g.weights.tables[table],
+				&d.data[to], d.line*4, &s.flags[flags])
 		} else {
-			g.Output[g.format](&s.m[place], g.mPoint*8, s.k[at], &g.weights.tables[table], &d.data[to], d.line*4, &s.flags[flags], &s.t[0])
+			g.Output[g.format](&s.m[place], g.mPoint*8, s.k[at], &g.weights.tables[table], &d.data[to], d.line*4,
+				&s.flags[flags], &s.t[0])
 		}
 		place, flags, table, to = place+block, flags+2*block, table+18*block, to+d.plane
 	}
@@ -198,7 +200,8 @@ func (g *wino) resolve(s *worker, at, next place) float64 {
 	k := g.form.Taps
 	greatest := s.greatest[(at.n*g.th+at.y/4)*g.tw+at.x/4-s.first]
 	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
-	g.Dot(&g.src.data[g.corner(at.n, at.y, at.x)], &g.src.data[g.corner(next.n, next.y, next.x)], g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
+	g.Dot(&g.src.data[g.corner(at.n, at.y, at.x)], &g.src.data[g.corner(next.n, next.y, next.x)], g.src.line*4,
+		g.src.plane*4, &w[0], g.blocks, out)
 	bias := g.k.bias[at.o]
 	var sum float64
 	for _, v := range out {

@@ -91,7 +91,8 @@ func TestWinogradBound(t *testing.T) {
 			tiles := g.th * g.tw
 			g.measure(s, 0, tiles)
 			for tile := range tiles {
-				g.Input(&g.src.data[g.corner(g.place(tile))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, tile)], g.vPoint*8, g.blocks, &s.t[0])
+				g.Input(&g.src.data[g.corner(g.place(tile))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, tile)],
+					g.vPoint*8, g.blocks, &s.t[0])
 				s.k[tile] = g.weigh(s, tile, 0)
 			}
 			g.bound(s, tiles)
@@ -102,7 +103,8 @@ func TestWinogradBound(t *testing.T) {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), &g.src.data[g.corner(g.place(0))])
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks,
+							g.weights.chain, 1, g.weights.panel(0, 0), &g.src.data[g.corner(g.place(0))])
 						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]
@@ -257,7 +259,8 @@ func TestWinogradWindow(t *testing.T) {
 				x := tensor.New(fp16.Float32, 1, 1, n, n)
 				x.Data[(at+5)%(n*n)], x.Data[at] = 1, v
 				g, s := newTestWino(kernel, f, x, 4, 4, 0)
-				g.Input(&g.src.data[g.corner(g.place(0))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, 0)], g.vPoint*8, g.blocks, &s.t[0])
+				g.Input(&g.src.data[g.corner(g.place(0))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, 0)], g.vPoint*8,
+					g.blocks, &s.t[0])
 				s.k[0] = g.weigh(s, 0, 0)
 				g.measure(s, 0, 1)
 				g.bound(s, 1)
@@ -279,7 +282,8 @@ func TestWinogradTies(t *testing.T) {
 	for _, taps := range []int{3, 5, 7} {
 		for line := range taps {
 			k := tensor.New(fp16.Float32, 1, 1, taps, taps)
-			copy(k.Data[line*taps:(line+1)*taps], []float64{1, 0x1p-24, 0x1p-60, 0x1p-120, -0x1p-60}) // two words lose the fourth
+			// two words lose the fourth
+			copy(k.Data[line*taps:(line+1)*taps], []float64{1, 0x1p-24, 0x1p-60, 0x1p-120, -0x1p-60})
 			x := tensor.New(fp16.Float32, 1, 1, taps+3, taps+4)
 			for i := range x.Data {
 				x.Data[i] = 1
@@ -301,7 +305,9 @@ func TestWinogradRows(t *testing.T) {
 	if w := asm.WinogradForm(3).Kernels(); w == nil || w.InputRow == nil {
 		return // there are no rows
 	}
-	defer func(far int, large, v [2]int, small bool) { farU, largeV, bytesV, smallCache = far, large, v, small }(farU, largeV, bytesV, smallCache)
+	defer func(far int, large, v [2]int, small bool) {
+		farU, largeV, bytesV, smallCache = far, large, v, small
+	}(farU, largeV, bytesV, smallCache)
 	r := rand.New(rand.NewPCG(14, 15))
 	for trial := range 3 * hardKinds {
 		taps := 3 + trial/hardKinds%3*2

@@ -109,7 +109,8 @@ func (a *Axis) bounds(o *strict.Object, key string) {
 		return
 	case a.kind == logs && !(b[0] > 0):
 		o.Fail(key, "%v: want numbers greater than 0", b)
-	case (a.kind == integer || a.kind == rounded) && (b[0] != math.Trunc(b[0]) || b[1] != math.Trunc(b[1]) || math.Abs(b[0]) > most || math.Abs(b[1]) > most):
+	case (a.kind == integer || a.kind == rounded) &&
+		(b[0] != math.Trunc(b[0]) || b[1] != math.Trunc(b[1]) || math.Abs(b[0]) > most || math.Abs(b[1]) > most):
 		o.Fail(key, "%v: want two integers", b)
 	case !strict.Finite(b[1] - b[0]):
 		o.Fail(key, "%v: want a range within float64", b)

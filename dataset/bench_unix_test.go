@@ -26,7 +26,9 @@ const overhead = `{"seed":1,"operator":{"base_channels":16,"grid_size":128,"nois
 // space at base 16, of 2 to 5 layers; the others are three operators each.
 func BenchmarkOverhead(b *testing.B) {
 	const one = `{"operator.num_layers":{"choice":[LAYERS]}}`
-	const space = `{"operator.num_layers":{"integer":[2,5]},"operator.kernel_size":{"choice":[3,5,7]},"operator.dropout_rate":{"real":[0,0.3]},"rollout.policy_type":{"choice":["residual","convex"],"weights":[0.75,0.25]}}`
+	const space = `{"operator.num_layers":{"integer":[2,5]},"operator.kernel_size":{"choice":[3,5,7]},` +
+		`"operator.dropout_rate":{"real":[0,0.3]},"rollout.policy_type":{"choice":["residual","convex"],` +
+		`"weights":[0.75,0.25]}}`
 	for _, c := range []struct{ name, store, operators, steps, space string }{
 		{"space/safetensors", `{}`, "12", "6", space}, {"space/hdf5", `{"file":".h5"}`, "12", "6", space},
 		{"layers2/safetensors", `{}`, "3", "41", strings.Replace(one, "LAYERS", "2", 1)},
@@ -37,7 +39,8 @@ func BenchmarkOverhead(b *testing.B) {
 		{"layers4/hdf5", `{"file":".h5"}`, "3", "41", strings.Replace(one, "LAYERS", "4", 1)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s, err := Parse("f", []byte(strings.NewReplacer("STORE", c.store, "OPERATORS", c.operators, "STEPS", c.steps, "SPACE", c.space).Replace(overhead)))
+			s, err := Parse("f", []byte(strings.NewReplacer("STORE", c.store, "OPERATORS", c.operators, "STEPS",
+				c.steps, "SPACE", c.space).Replace(overhead)))
 			if err != nil {
 				b.Fatal(err)
 			}

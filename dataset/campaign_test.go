@@ -56,7 +56,8 @@ func sums(t *testing.T, p *Plan) string {
 // shard makes one shard of a plan.
 func shard(t *testing.T, p *Plan, s Shard, workers int) {
 	t.Helper()
-	if _, err := p.Make(context.Background(), Run{Units: s.Units(p.Costs()), Workers: workers, Version: "test"}); err != nil {
+	if _, err := p.Make(context.Background(),
+		Run{Units: s.Units(p.Costs()), Workers: workers, Version: "test"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -66,12 +67,13 @@ func shard(t *testing.T, p *Plan, s Shard, workers int) {
 func TestShards(t *testing.T) {
 	one := plan(t, own, 16)
 	last := 0.
-	_, err := one.Make(context.Background(), Run{Units: Shard{0, 1}.Units(one.Costs()), Workers: 2, Version: "test", Progress: func(at Progress) {
-		if at.Share < last-1e-12 || len(at.At) > 2 {
-			t.Errorf("%+v after %v of the work", at, last)
-		}
-		last = at.Share
-	}})
+	_, err := one.Make(context.Background(),
+		Run{Units: Shard{0, 1}.Units(one.Costs()), Workers: 2, Version: "test", Progress: func(at Progress) {
+			if at.Share < last-1e-12 || len(at.At) > 2 {
+				t.Errorf("%+v after %v of the work", at, last)
+			}
+			last = at.Share
+		}})
 	if err != nil || last < 0.999 {
 		t.Errorf("%v: %v of the work is done in the end", err, last)
 	}
@@ -127,7 +129,8 @@ func TestVerify(t *testing.T) {
 		}
 		return out
 	}
-	if out := verify(Check{Read: true, Recompute: 4}); len(out.Faults) > 0 || out.Recomputed != 4 || out.Read != 12 || out.Manifest == "" {
+	if out := verify(Check{Read: true, Recompute: 4}); len(out.Faults) > 0 || out.Recomputed != 4 || out.Read != 12 ||
+		out.Manifest == "" {
 		t.Fatalf("%+v", out)
 	}
 	names := func(path string, i int, c Check) {
@@ -163,7 +166,8 @@ func TestVerify(t *testing.T) {
 	}
 	swap()
 	out := verify(Check{Read: true})
-	if len(out.Faults) != 2 || out.Faults[0].Unit != 2 || out.Faults[1].Unit != 3 || !strings.Contains(out.Faults[0].What, ": seal ") {
+	if len(out.Faults) != 2 || out.Faults[0].Unit != 2 || out.Faults[1].Unit != 3 ||
+		!strings.Contains(out.Faults[0].What, ": seal ") {
 		t.Errorf("two units in each other's place: %+v", out.Faults)
 	}
 	swap()
@@ -190,10 +194,12 @@ func TestVerify(t *testing.T) {
 	if m := p.Missing(); !slices.Equal(m, []int{7}) {
 		t.Errorf("missing %v", m)
 	}
-	if out := verify(Check{}); len(out.Faults) != 1 || out.Faults[0].Unit != 7 || !strings.HasSuffix(out.Faults[0].What, "missing") {
+	if out := verify(Check{}); len(out.Faults) != 1 || out.Faults[0].Unit != 7 ||
+		!strings.HasSuffix(out.Faults[0].What, "missing") {
 		t.Errorf("%+v", out.Faults)
 	}
-	if _, err := p.Merge(filepath.Join(t.TempDir(), "x.safetensors"), 4, nil); err == nil || !strings.Contains(err.Error(), "1 of 12 units missing, the first is 7") {
+	if _, err := p.Merge(filepath.Join(t.TempDir(), "x.safetensors"), 4, nil); err == nil ||
+		!strings.Contains(err.Error(), "1 of 12 units missing, the first is 7") {
 		t.Errorf("%v", err)
 	}
 	shard(t, p, Shard{0, 1}, 1)
@@ -262,7 +268,8 @@ func linesNamed(t *testing.T, p *Plan) {
 	if err := os.WriteFile(path, append(slices.Clone(b), "{}\n"...), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Verify(context.Background(), Check{}); err == nil || !strings.Contains(err.Error(), "lines that are no unit's") {
+	if _, err := p.Verify(context.Background(), Check{}); err == nil ||
+		!strings.Contains(err.Error(), "lines that are no unit's") {
 		t.Errorf("%v", err)
 	}
 	if err := os.WriteFile(path, b, 0o666); err != nil {
@@ -384,7 +391,8 @@ func TestPlanWrite(t *testing.T) {
 			t.Errorf("%s: %v, want %s", to, err, want)
 		}
 	}
-	if _, err := OpenPlan(t.TempDir()); err == nil || !strings.HasSuffix(err.Error(), "want a folder that refrun dataset plan made") {
+	if _, err := OpenPlan(t.TempDir()); err == nil ||
+		!strings.HasSuffix(err.Error(), "want a folder that refrun dataset plan made") {
 		t.Errorf("%v", err)
 	}
 }
@@ -459,11 +467,16 @@ func TestBalance(t *testing.T) {
 	for _, other := range []struct {
 		name string
 		of   func(i int) int
-	}{{"stride", func(i int) int { return i % (workers * each) }}, {"contiguous", func(i int) int { return i * workers * each / len(costs) }}, {"balanced", func(i int) int { return balanced[i] }}} {
+	}{
+		{"stride", func(i int) int { return i % (workers * each) }},
+		{"contiguous", func(i int) int { return i * workers * each / len(costs) }},
+		{"balanced", func(i int) int { return balanced[i] }},
+	} {
 		for i := range of {
 			of[i] = other.of(i)
 		}
-		t.Logf("%s: equal workers %.3f of ideal, uneven ones and wrong predictions %.3f", other.name, makespan(shards(costs), equal), makespan(shards(wrong), uneven))
+		t.Logf("%s: equal workers %.3f of ideal, uneven ones and wrong predictions %.3f",
+			other.name, makespan(shards(costs), equal), makespan(shards(wrong), uneven))
 	}
 	if got := makespan(shards(costs), equal); got > 1.05 {
 		t.Errorf("equal workers: %.3f of ideal, want at most 1.05", got)

@@ -26,7 +26,8 @@ func (p *Plan) WriteCard(manifest string) error {
 		return err
 	}
 	was, err := readFile(path, 16<<20)
-	if _, e := disk.Lstat(path); e == nil && (err != nil || !bytes.HasPrefix(was, []byte(cardLead)) || bytes.Equal(was, text)) {
+	if _, e := disk.Lstat(path); e == nil &&
+		(err != nil || !bytes.HasPrefix(was, []byte(cardLead)) || bytes.Equal(was, text)) {
 		return nil
 	}
 	if err := disk.WriteFile(path, text, 0o666); err != nil {
@@ -41,10 +42,12 @@ func (p *Plan) card(manifest string) ([]byte, error) {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	b.WriteString(cardLead)
 	line("# %s\n", one(p.Name))
-	line("%d sampled operators and their rollouts. Every number can be computed again, on any machine, to the same bits.\n", p.Units)
+	line("%d sampled operators and their rollouts. Every number can be computed again, on any machine, "+
+		"to the same bits.\n", p.Units)
 	line("| | |\n|---|---|")
 	if dims, err := p.same(); err == nil {
-		line("| realizations, states, channels, height, width | %d, %d, %d, %d, %d |", dims[0], dims[1], dims[2], dims[3], dims[4])
+		line("| realizations, states, channels, height, width | %d, %d, %d, %d, %d |",
+			dims[0], dims[1], dims[2], dims[3], dims[4])
 	}
 	stored := "what is measured of the states"
 	if p.units.States {
@@ -60,10 +63,13 @@ func (p *Plan) card(manifest string) ([]byte, error) {
 	if p.units.States {
 		line("set[0][\"states\"]             # [realization, time, channel, y, x]")
 	}
-	line("set[0][\"metrics\"]            # name to [realization, time]\nset.parameters(0)            # operator, rollout, initial condition, seeds\n```")
-	line("\nFiles for other programs: `refrun dataset merge DIR -o all.h5`, `refrun dataset export DIR --format zarr -o FOLDER`.")
+	line("set[0][\"metrics\"]            # name to [realization, time]\n" +
+		"set.parameters(0)            # operator, rollout, initial condition, seeds\n```")
+	line("\nFiles for other programs: `refrun dataset merge DIR -o all.h5`, " +
+		"`refrun dataset export DIR --format zarr -o FOLDER`.")
 	line("\n## Verify\n\n```\nrefrun dataset verify DIR --read --recompute 10\n```")
-	line("\n## Cite\n\n> %s: %d operators and their rollouts, made by %s, contract %s. Identity %s.", one(p.Name), p.Units, one(p.MadeBy), p.Contract, p.Identity)
+	line("\n## Cite\n\n> %s: %d operators and their rollouts, made by %s, contract %s. Identity %s.",
+		one(p.Name), p.Units, one(p.MadeBy), p.Contract, p.Identity)
 	for i, n := range p.Notes {
 		if i == 0 {
 			line("\n## Notes\n")

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-var copiedFlips = flag.Int("dataset.flips", 3, "bits that TestCopiedAsMade changes of each kind of unit, in each form of a copy")
+var copiedFlips = flag.Int("dataset.flips", 3,
+	"bits that TestCopiedAsMade changes of each kind of unit, in each form of a copy")
 
 // copies are all forms in which units are copied.
 var copies = map[string]func(p *Plan, dir string) error{
@@ -36,7 +37,9 @@ var copies = map[string]func(p *Plan, dir string) error{
 // file in its place is in no copy: the error names the unit, and a merged file is not there.
 func TestCopiedAsMade(t *testing.T) {
 	kinds := map[string]*Plan{}
-	for _, store := range []string{`{}`, `{"file":".h5"}`, `{"file":".h5","gzip":1}`, `{"states":false}`, `{"states":false,"file":".h5"}`} {
+	for _, store := range []string{
+		`{}`, `{"file":".h5"}`, `{"file":".h5","gzip":1}`, `{"states":false}`, `{"states":false,"file":".h5"}`,
+	} {
 		kinds[store] = made(t, store)
 	}
 	for _, kind := range []string{"safetensors", "h5"} { // before there were seals
@@ -62,7 +65,8 @@ func TestCopiedAsMade(t *testing.T) {
 			if err := copied(p, t.TempDir()); err != nil {
 				t.Fatalf("%s: %s: %v", kind, form, err)
 			}
-			bad := [][]byte{other, whole[:len(whole)-1], whole[:len(whole)/2], nil, append(slices.Clone(whole), 0), make([]byte, len(whole))}
+			bad := [][]byte{other, whole[:len(whole)-1], whole[:len(whole)/2], nil, append(slices.Clone(whole), 0),
+				make([]byte, len(whole))}
 			for k := range *copiedFlips {
 				bad = append(bad, flipped(whole, (2*k+1)*len(whole)/(2**copiedFlips)))
 			}

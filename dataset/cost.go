@@ -54,11 +54,13 @@ func (u *Unit) Cost() (Cost, error) {
 	if !u.States {
 		kept = float64(states*8*5) + float64(4*s.Len())
 	}
-	work := float64(step(macs, widest, layers, pixels)*steps) + float64(perWeight*weights) + float64(perByte*bytes) + perUnit
+	work := float64(step(macs, widest, layers, pixels)*steps) + float64(perWeight*weights) +
+		float64(perByte*bytes) + perUnit
 	return Cost{
-		GFLOP:  work / 1e9,
-		Bytes:  int64(kept),
-		Memory: int64(float64(24*weights)) + int64(float64(batch*pixels)*(float64(12*widest)+float64(16*float64(s.C)))) + 32<<20,
+		GFLOP: work / 1e9,
+		Bytes: int64(kept),
+		Memory: int64(float64(24*weights)) +
+			int64(float64(batch*pixels)*(float64(12*widest)+float64(16*float64(s.C)))) + 32<<20,
 	}, nil
 }
 

@@ -107,15 +107,21 @@ func (m *merger) zarr(dir string, l Layout) error {
 	axes := []string{"operator", "realization", "time", "channel", "y", "x"}
 	rows := min(rowsOf, n)
 	all := map[string]*zarr.Array{
-		"params": {Shape: []int{n, m.Plan.units.Sample.Dims}, Type: fp16.Float64, Rows: rows, Names: []string{"operator", "parameter"}},
-		"values": {Shape: []int{n, m.Plan.units.Sample.Dims}, Type: fp16.Float64, Rows: rows, Names: []string{"operator", "parameter"}},
-		"inputs": {Shape: []int{n, c, h, w}, Type: fp16.Float32, Rows: rows, Piece: []int{1, c, h, w}, Gzip: l.Gzip, Names: []string{"operator", "channel", "y", "x"}},
+		"params": {Shape: []int{n, m.Plan.units.Sample.Dims}, Type: fp16.Float64, Rows: rows,
+			Names: []string{"operator", "parameter"}},
+		"values": {Shape: []int{n, m.Plan.units.Sample.Dims}, Type: fp16.Float64, Rows: rows,
+			Names: []string{"operator", "parameter"}},
+		"inputs": {Shape: []int{n, c, h, w}, Type: fp16.Float32, Rows: rows, Piece: []int{1, c, h, w}, Gzip: l.Gzip,
+			Names: []string{"operator", "channel", "y", "x"}},
 	}
 	for _, name := range rollout.DiagnosticNames {
-		all[name] = &zarr.Array{Shape: []int{n, m.shape[0], m.shape[1]}, Type: fp16.Float64, Rows: rows, Gzip: l.Gzip, Names: axes[:3]}
+		all[name] = &zarr.Array{
+			Shape: []int{n, m.shape[0], m.shape[1]}, Type: fp16.Float64, Rows: rows, Gzip: l.Gzip, Names: axes[:3],
+		}
 	}
 	if m.states {
-		all["trajectories"] = &zarr.Array{Shape: append([]int{n}, m.shape...), Type: store, Rows: 1, Piece: []int{1, 1, 1, c, h, w}, Gzip: l.Gzip, Names: axes}
+		all["trajectories"] = &zarr.Array{Shape: append([]int{n}, m.shape...), Type: store, Rows: 1,
+			Piece: []int{1, 1, 1, c, h, w}, Gzip: l.Gzip, Names: axes}
 	}
 	if err := m.zarrSmall(dir, all); err != nil {
 		return err
@@ -131,7 +137,8 @@ func (m *merger) zarr(dir string, l Layout) error {
 		}
 	}
 	return zarr.WriteRoot(dir, map[string]any{
-		"name": m.Name, "dataset": m.Identity, "contract": m.Contract, "parameters": m.fields(), "spec": json.RawMessage(m.Spec),
+		"name": m.Name, "dataset": m.Identity, "contract": m.Contract, "parameters": m.fields(),
+		"spec": json.RawMessage(m.Spec),
 	}, all)
 }
 
@@ -210,37 +217,41 @@ func (m *merger) apart(dir string, _ Layout) error {
 			all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: size})
 		}
 		if m.states {
-			all = append(all, &safetensors.Tensor{Name: trajectory, DType: safetensors.DTypeOf(u.Store), Shape: append(size[:2:2], s.C, s.H, s.W)})
+			all = append(all, &safetensors.Tensor{
+				Name: trajectory, DType: safetensors.DTypeOf(u.Store), Shape: append(size[:2:2], s.C, s.H, s.W),
+			})
 		}
 		head, err := safetensors.Header(all, u.about(m.Plan))
 		if err != nil {
 			return err
 		}
-		return disk.ReplaceAlone(filepath.Join(dir, fmt.Sprintf("%08d.safetensors", u.Index)), 0o666, func(w disk.File) error {
-			b := bufio.NewWriterSize(w, 1<<20)
-			b.Write(head) // an error stays with b
-			b.Write(fp16.Float64.Append(fp16.Float64.Append(nil, u.Point), u.Values))
-			b.Write(fp16.Float32.Append(nil, x0))
-			for _, name := range rollout.DiagnosticNames {
-				if err := m.copyTo(b, i, name, size[0]*size[1], size[1], fp16.Float64); err != nil {
-					return err
+		return disk.ReplaceAlone(filepath.Join(dir, fmt.Sprintf("%08d.safetensors", u.Index)), 0o666,
+			func(w disk.File) error {
+				b := bufio.NewWriterSize(w, 1<<20)
+				b.Write(head) // an error stays with b
+				b.Write(fp16.Float64.Append(fp16.Float64.Append(nil, u.Point), u.Values))
+				b.Write(fp16.Float32.Append(nil, x0))
+				for _, name := range rollout.DiagnosticNames {
+					if err := m.copyTo(b, i, name, size[0]*size[1], size[1], fp16.Float64); err != nil {
+						return err
+					}
 				}
-			}
-			if m.states {
-				if err := m.copyTo(b, i, trajectory, size[0]*size[1]*s.Len(), s.Len(), u.Store); err != nil {
-					return err
+				if m.states {
+					if err := m.copyTo(b, i, trajectory, size[0]*size[1]*s.Len(), s.Len(), u.Store); err != nil {
+						return err
+					}
 				}
-			}
-			return b.Flush()
-		})
+				return b.Flush()
+			})
 	})
 }
 
 // about says in texts what a unit is.
 func (u *Unit) about(p *Plan) map[string]string {
-	return map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(u.Index), "identity": u.Identity, "contract": p.Contract,
-		"operator": string(u.OperatorText), "rollout": string(u.RolloutText), "initial": string(u.InitialText),
-		"weights_seed": fmt.Sprint(u.WeightsSeed), "base_seed": fmt.Sprint(u.Rollout.BaseSeed), "initial_seed": fmt.Sprint(u.InitialSeed)}
+	return map[string]string{"dataset": p.Identity,
+		"unit": fmt.Sprint(u.Index), "identity": u.Identity, "contract": p.Contract, "operator": string(u.OperatorText),
+		"rollout": string(u.RolloutText), "initial": string(u.InitialText), "weights_seed": fmt.Sprint(u.WeightsSeed),
+		"base_seed": fmt.Sprint(u.Rollout.BaseSeed), "initial_seed": fmt.Sprint(u.InitialSeed)}
 }
 
 // parallel calls f for every unit, several at a time, and returns the first error.

@@ -55,7 +55,9 @@ func TestExport(t *testing.T) {
 		f.Close()
 	}
 	for i := range 5 {
-		for _, path := range []string{fmt.Sprintf("zarr/trajectories/c/%d/0/0/0/0/0", i), fmt.Sprintf("safetensors/%08d.safetensors", i)} {
+		for _, path := range []string{
+			fmt.Sprintf("zarr/trajectories/c/%d/0/0/0/0/0", i), fmt.Sprintf("safetensors/%08d.safetensors", i),
+		} {
 			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path))); err != nil {
 				t.Error(err)
 			}

@@ -29,7 +29,9 @@ func (p *Plan) distil(u *Unit, job *rollout.Job, all *rollout.Measures) error {
 	return named(path, featuresTensors(path, size, shape, all, x0, about))
 }
 
-func featuresTensors(path string, size, shape []int, all *rollout.Measures, x0 []float64, about map[string]string) error {
+func featuresTensors(
+	path string, size, shape []int, all *rollout.Measures, x0 []float64, about map[string]string,
+) error {
 	tensors := []*safetensors.Tensor{{Name: "initial", DType: safetensors.F32, Shape: shape}}
 	for _, name := range rollout.DiagnosticNames {
 		tensors = append(tensors, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: size})

@@ -10,7 +10,9 @@ import (
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(own))
 	f.Add([]byte(temporal))
-	f.Add([]byte(`{"operators":2,"operator":{"nodes":[{"op":"conv","kernel_size":1,"out_channels":3}],"input_channels":3,"grid_size":4},"rollout":{"num_timesteps":2,"num_realizations":1},"space":{"operator.nodes.0.kernel_size":{"choice":[1,3]}}}`))
+	f.Add([]byte(`{"operators":2,"operator":{"nodes":[{"op":"conv","kernel_size":1,` +
+		`"out_channels":3}],"input_channels":3,"grid_size":4},"rollout":{"num_timesteps":2,"num_realizations":1},` +
+		`"space":{"operator.nodes.0.kernel_size":{"choice":[1,3]}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := Parse("f", text)
 		if err != nil {

@@ -231,8 +231,11 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	}
 	e.Progress = progress
 	began := time.Now()
-	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint, StoredOnly: true,
-		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract}}
+	job := &rollout.Job{
+		Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}},
+		Resume: !r.Force, Force: r.Force, Every: r.Checkpoint, StoredOnly: true,
+		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract},
+	}
 	if !p.units.States {
 		job.Path = filepath.Join(p.Dir, filepath.FromSlash(base(i))) + ".measures"
 		job.Measured = func(m *rollout.Measures) error { return p.distil(u, job, m) }
@@ -254,7 +257,10 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 		}
 		return false, err
 	}
-	rec := Record{Unit: i, File: p.Path(i), Bytes: p.size(i), Seal: result.Seal, Identity: u.Identity, Digest: result.Stored, Format: result.StoredFormat.String(), Version: r.Version, Seconds: time.Since(began).Seconds()}
+	rec := Record{
+		Unit: i, File: p.Path(i), Bytes: p.size(i), Seal: result.Seal, Identity: u.Identity, Digest: result.Stored,
+		Format: result.StoredFormat.String(), Version: r.Version, Seconds: time.Since(began).Seconds(),
+	}
 	if rec.Seal == "" { // a file of what was measured
 		if rec.SHA256, rec.Bytes, err = hash(path); err != nil {
 			return false, err
@@ -282,7 +288,8 @@ func (u *Unit) engine() (*rollout.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator %d: %w", u.Index, err)
 	}
-	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: u.Rollout, Mode: u.Mode}, Stream: stream, Shape: u.Shape(),
+	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: u.Rollout, Mode: u.Mode}, Stream: stream,
+		Shape: u.Shape(),
 		Start: func(int) []float64 { return x0 }, AllowNonfinite: true}, nil
 }
 

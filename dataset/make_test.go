@@ -8,7 +8,8 @@ import (
 // TestLarge: units of which each takes all processors are made to the same bytes whether the next
 // one begins before the file of one is whole or not, and after an interruption.
 func TestLarge(t *testing.T) {
-	const text = `{"seed":1,"operator":{"base_channels":16,"grid_size":128,"num_layers":2,"noise_type":"gaussian","noise_scale":0.05},
+	const text = `{"seed":1,"operator":{"base_channels":16,"grid_size":128,"num_layers":2,"noise_type":"gaussian",
+	"noise_scale":0.05},
 "rollout":{"num_timesteps":3,"num_realizations":2},"operators":4,"space":{"rollout.alpha":{"real":[0.1,0.9]}}}`
 	alone, p := plan(t, text, 1), plan(t, text, 1)
 	if p.perStep(0) < side {

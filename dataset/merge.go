@@ -39,7 +39,9 @@ type merger struct {
 // made, and be of one size. What is copied has been compared with the units' records: a unit that
 // is not as it was made is an error.
 func (p *Plan) Merge(path string, gzip int, progress func(done, total int)) (string, error) {
-	write := map[string]func(*merger, string) error{".safetensors": (*merger).safetensors, ".h5": (*merger).hdf5}[filepath.Ext(path)]
+	write := map[string]func(*merger, string) error{
+		".safetensors": (*merger).safetensors, ".h5": (*merger).hdf5,
+	}[filepath.Ext(path)]
 	if write == nil {
 		return "", fmt.Errorf("%s: file type %q: want .safetensors or .h5", path, filepath.Ext(path))
 	}
@@ -65,7 +67,8 @@ func (p *Plan) merger(gzip int, progress func(done, total int), same bool) (*mer
 		if r, err := p.Record(missing[0]); err != nil || r != nil && p.size(missing[0]) >= 0 {
 			return nil, fmt.Errorf("%s: unit %d: %s", p.Dir, missing[0], p.fault(missing[0], false))
 		}
-		return nil, fmt.Errorf("%s: %d of %d units missing, the first is %d: want all of them", p.Dir, len(missing), len(p.Lines), missing[0])
+		return nil, fmt.Errorf("%s: %d of %d units missing, the first is %d: want all of them", p.Dir, len(missing),
+			len(p.Lines), missing[0])
 	}
 	m := &merger{Plan: p, states: p.units.States, gzip: gzip, progress: progress, opened: new(sources)}
 	for i := range p.Lines {
@@ -157,10 +160,14 @@ func (m *merger) safetensors(path string) error {
 	all := []*safetensors.Tensor{{Name: "parameters", DType: safetensors.F64, Shape: []int{n, m.Plan.units.Sample.Dims}}}
 	names := rollout.DiagnosticNames[:]
 	for _, name := range names {
-		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: append([]int{n}, m.shape[:2]...)})
+		all = append(all, &safetensors.Tensor{
+			Name: "metrics." + name, DType: safetensors.F64, Shape: append([]int{n}, m.shape[:2]...),
+		})
 	}
 	if m.states {
-		all = append(all, &safetensors.Tensor{Name: "trajectories", DType: safetensors.DTypeOf(store), Shape: append([]int{n}, m.shape...)})
+		all = append(all, &safetensors.Tensor{
+			Name: "trajectories", DType: safetensors.DTypeOf(store), Shape: append([]int{n}, m.shape...),
+		})
 		names = append(names[:len(names):len(names)], trajectory)
 	}
 	head, err := safetensors.Header(all, map[string]string{"dataset": m.Identity, "name": m.Name, "contract": m.Contract})

@@ -37,10 +37,12 @@ func (m *merger) specs() []hdf5.Spec {
 		if m.Plan.units.File == ".h5" && gzip > 0 { // compressed already
 			gzip = m.Plan.units.Gzip
 		}
-		all = append(all, hdf5.Spec{Path: "/trajectories", Type: hdf5.TypeOf(m.Plan.units.Store), Shape: append([]int{n}, m.shape...), Chunk: one, Gzip: gzip, Shuffle: gzip == rollout.Huffman})
+		all = append(all, hdf5.Spec{Path: "/trajectories", Type: hdf5.TypeOf(m.Plan.units.Store),
+			Shape: append([]int{n}, m.shape...), Chunk: one, Gzip: gzip, Shuffle: gzip == rollout.Huffman})
 	}
 	all = append(all,
-		hdf5.Spec{Path: "/inputs/fields", Type: hdf5.Float32, Shape: append([]int{n}, m.shape[2:]...), Chunk: one[2:], Gzip: m.gzip},
+		hdf5.Spec{Path: "/inputs/fields", Type: hdf5.Float32, Shape: append([]int{n}, m.shape[2:]...),
+			Chunk: one[2:], Gzip: m.gzip},
 		hdf5.Spec{Path: "/parameters/params", Type: hdf5.Float32, Shape: []int{n, dims}},
 		hdf5.Spec{Path: "/parameters/values", Type: hdf5.Float64, Shape: []int{n, dims}},
 		hdf5.Spec{Path: "/metadata/grid_sizes", Type: hdf5.Int32, Shape: []int{n}})
@@ -48,7 +50,8 @@ func (m *merger) specs() []hdf5.Spec {
 		all = append(all, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float32, Shape: append([]int{n}, m.shape[:2]...)})
 	}
 	all = append(all, hdf5.Spec{Path: "/dimensions/time", Type: hdf5.Float32, Shape: m.shape[1:2]},
-		hdf5.Spec{Path: "/dimensions/y", Type: hdf5.Float32, Shape: m.shape[3:4]}, hdf5.Spec{Path: "/dimensions/x", Type: hdf5.Float32, Shape: m.shape[4:5]})
+		hdf5.Spec{Path: "/dimensions/y", Type: hdf5.Float32, Shape: m.shape[3:4]},
+		hdf5.Spec{Path: "/dimensions/x", Type: hdf5.Float32, Shape: m.shape[4:5]})
 	for _, name := range m.scalars() {
 		all = append(all, hdf5.Spec{Path: "/scalars/" + name, Type: hdf5.Float32, Shape: []int{n * m.shape[0]}})
 	}
@@ -103,14 +106,17 @@ func (m *merger) spinlock(w *hdf5.Writer) error {
 		return err
 	}
 	n := len(m.units)
-	err = put(w, attr{"/metadata", "version", "1.0"}, attr{"/metadata", "name", m.Name}, attr{"/metadata", "dataset", m.Identity},
-		attr{"/metadata", "contract", m.Contract}, attr{"/metadata", "config", string(spec)}, attr{"/metadata", "track_ic_metadata", true},
-		attr{"/metadata", "num_parameter_sets", n}, attr{"/metadata", "num_operators", n}, attr{"/metadata", "num_realizations", m.shape[0]},
-		attr{"/metadata", "num_timesteps", m.shape[1]}, attr{"/metadata", "grid_size", m.shape[3]}, attr{"/parameters", "names", m.fields()})
+	err = put(w, attr{"/metadata", "version", "1.0"}, attr{"/metadata", "name", m.Name}, attr{
+		"/metadata", "dataset", m.Identity,
+	}, attr{"/metadata", "contract", m.Contract}, attr{"/metadata", "config", string(spec)}, attr{"/metadata",
+		"track_ic_metadata", true}, attr{"/metadata", "num_parameter_sets", n}, attr{"/metadata", "num_operators", n},
+		attr{"/metadata", "num_realizations", m.shape[0]}, attr{"/metadata", "num_timesteps", m.shape[1]},
+		attr{"/metadata", "grid_size", m.shape[3]}, attr{"/parameters", "names", m.fields()})
 	if err != nil || m.states {
 		return orElse(err, m.outputs(w))
 	}
-	return put(w, attr{"/outputs", "feature_only_mode", true}, attr{"/outputs", "note", "the states were not kept: refrun dataset makes them again"})
+	return put(w, attr{"/outputs", "feature_only_mode", true},
+		attr{"/outputs", "note", "the states were not kept: refrun dataset makes them again"})
 }
 
 // outputs shows the trajectories where Spinlock's dataset has them: without the time if
@@ -138,9 +144,11 @@ func (m *merger) well1(w *hdf5.Writer) error {
 			box := append([]int{len(m.units)}, m.shape...)
 			box[3] = 1
 			path := "/t0_fields/" + name
-			err := w.View(path, hdf5.Float32, []int{n, m.shape[1], m.shape[3], m.shape[4]}, "/trajectories", []int{0, 0, 0, c, 0, 0}, box)
+			err := w.View(path, hdf5.Float32, []int{n, m.shape[1], m.shape[3], m.shape[4]}, "/trajectories",
+				[]int{0, 0, 0, c, 0, 0}, box)
 			if err == nil {
-				err = put(w, attr{path, "sample_varying", true}, attr{path, "time_varying", true}, attr{path, "dim_varying", []bool{true, true}})
+				err = put(w, attr{path, "sample_varying", true}, attr{path, "time_varying", true},
+					attr{path, "dim_varying", []bool{true, true}})
 			}
 			if err != nil {
 				return err
@@ -148,7 +156,8 @@ func (m *merger) well1(w *hdf5.Writer) error {
 		}
 	}
 	for _, name := range scalars {
-		if err := put(w, attr{"/scalars/" + name, "sample_varying", true}, attr{"/scalars/" + name, "time_varying", false}); err != nil {
+		if err := put(w, attr{"/scalars/" + name, "sample_varying", true},
+			attr{"/scalars/" + name, "time_varying", false}); err != nil {
 			return err
 		}
 	}
@@ -168,8 +177,10 @@ func (m *merger) well1(w *hdf5.Writer) error {
 	if err := w.Group("/boundary_conditions"); err != nil { // none of those that it has are an operator's
 		return err
 	}
-	return put(w, attr{"/", "dataset_name", cmp.Or(m.Name, "dataset")}, attr{"/", "grid_type", "cartesian"}, attr{"/", "n_spatial_dims", 2},
-		attr{"/", "n_trajectories", n}, attr{"/", "simulation_parameters", []string{}}, attr{"/dimensions", "spatial_dims", []string{"y", "x"}},
+	return put(w, attr{
+		"/", "dataset_name", cmp.Or(m.Name, "dataset"),
+	}, attr{"/", "grid_type", "cartesian"}, attr{"/", "n_spatial_dims", 2}, attr{"/", "n_trajectories", n},
+		attr{"/", "simulation_parameters", []string{}}, attr{"/dimensions", "spatial_dims", []string{"y", "x"}},
 		attr{"/scalars", "field_names", scalars}, attr{"/t0_fields", "field_names", fields},
 		attr{"/t1_fields", "field_names", []string{}}, attr{"/t2_fields", "field_names", []string{}})
 }
@@ -187,10 +198,12 @@ func (m *merger) perUnit(w *hdf5.Writer) error {
 		if err != nil {
 			return err
 		}
-		types, policies, regimes = append(types, u.Initial.Type), append(policies, policyName(u.Rollout)), append(regimes, regime(u.Operator.NoiseScale))
+		types, policies, regimes = append(types, u.Initial.Type), append(policies, policyName(u.Rollout)),
+			append(regimes, regime(u.Operator.NoiseScale))
 		for _, err := range []error{
 			w.Write("/parameters/params", []int{i, 0}, rounded32(u.Point)), w.Write("/parameters/values", []int{i, 0}, u.Values),
-			w.Write("/metadata/grid_sizes", []int{i}, []float64{float64(m.shape[3])}), w.Write("/inputs/fields", []int{i, 0, 0, 0}, x),
+			w.Write("/metadata/grid_sizes", []int{i}, []float64{float64(m.shape[3])}),
+			w.Write("/inputs/fields", []int{i, 0, 0, 0}, x),
 		} {
 			if err != nil {
 				return err
@@ -210,7 +223,8 @@ func (m *merger) perUnit(w *hdf5.Writer) error {
 			}
 		}
 	}
-	return orElse(orElse(w.Strings("/metadata/ic_types", types), w.Strings("/metadata/evolution_policies", policies)), w.Strings("/metadata/noise_regimes", regimes))
+	return orElse(orElse(w.Strings("/metadata/ic_types", types), w.Strings("/metadata/evolution_policies", policies)),
+		w.Strings("/metadata/noise_regimes", regimes))
 }
 
 func rounded32(v []float64) []float64 {

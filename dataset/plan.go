@@ -85,8 +85,8 @@ func NewPlan(s *Spec, file, dir string, shards int, rate float64, madeBy string)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Dir: dir, units: units, Head: Head{Format: planFormat, Contract: operator.Contract, MadeBy: madeBy, Name: s.Name, Units: s.Operators,
-		Shards: min(shards, s.Operators), Rate: rate, Notes: s.Notes, Spec: s.Text}}
+	p := &Plan{Dir: dir, units: units, Head: Head{Format: planFormat, Contract: operator.Contract, MadeBy: madeBy,
+		Name: s.Name, Units: s.Operators, Shards: min(shards, s.Operators), Rate: rate, Notes: s.Notes, Spec: s.Text}}
 	all, lines := sha256.New(), sha256.New()
 	for i := range s.Operators {
 		l, err := p.line(i)
@@ -173,7 +173,8 @@ func OpenPlan(dir string) (*Plan, error) {
 	case p.Format != planFormat:
 		return nil, fmt.Errorf("%s: plan: %d: want %d", path, p.Format, planFormat)
 	case p.Contract != operator.Contract:
-		return nil, fmt.Errorf("%s: contract: %s: want %s, that of this program", path, fault.Text(p.Contract), operator.Contract)
+		return nil, fmt.Errorf("%s: contract: %s: want %s, that of this program",
+			path, fault.Text(p.Contract), operator.Contract)
 	case !sealedAs(p.Head, text):
 		return nil, fmt.Errorf("%s: not the bytes that were written", path)
 	case p.Shards < 1 || p.Shards > mostShards || p.Shards > p.Units:
@@ -198,7 +199,9 @@ func OpenPlan(dir string) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, &Damaged{path, fmt.Sprintf("SHA-256 %s: want %s, as plan.json says", sum, fault.Text(p.Head.Lines)), units}
+		return nil, &Damaged{
+			path, fmt.Sprintf("SHA-256 %s: want %s, as plan.json says", sum, fault.Text(p.Head.Lines)), units,
+		}
 	}
 	all := sha256.New()
 	for line := range bytes.Lines(text) {
@@ -210,7 +213,8 @@ func OpenPlan(dir string) (*Plan, error) {
 		fmt.Fprintln(all, l.Identity)
 	}
 	if sum := fmt.Sprintf("%x", all.Sum(nil)); len(p.Lines) != p.Units || sum != p.Identity {
-		return nil, fmt.Errorf("%s: %d units of the identity %s: want %d of %s", path, len(p.Lines), sum, p.Units, fault.Text(p.Identity))
+		return nil, fmt.Errorf("%s: %d units of the identity %s: want %d of %s",
+			path, len(p.Lines), sum, p.Units, fault.Text(p.Identity))
 	}
 	return p, nil
 }

@@ -67,7 +67,8 @@ func (p *Plan) Record(i int) (*Record, error) {
 	case r.Unit != i || r.File != p.Path(i):
 		return nil, fmt.Errorf("%s: unit %d in %s: want unit %d in %s", path, r.Unit, fault.Text(r.File), i, p.Path(i))
 	case r.Identity != p.Lines[i].Identity:
-		return nil, fmt.Errorf("%s: identity %s: want %s, that of the plan", path, fault.Text(r.Identity), p.Lines[i].Identity)
+		return nil, fmt.Errorf("%s: identity %s: want %s, that of the plan",
+			path, fault.Text(r.Identity), p.Lines[i].Identity)
 	}
 	return r, nil
 }

@@ -25,15 +25,22 @@ const (
 
 	temporal = `{"version":"1.0","metadata":{"name":"temporal","purpose":"none"},
 "parameter_space":{
-"architecture":{"num_layers":{"type":"integer","bounds":[2,5],"description":"d"},"base_channels":{"type":"integer","bounds":[16,64]},
- "kernel_size":{"type":"choice","choices":[3,5,7]},"activation":{"type":"choice","choices":["gelu"]},"dropout_rate":{"type":"continuous","bounds":[0.0,0.3]}},
-"stochastic":{"noise_type":{"type":"choice","choices":["gaussian"]},"noise_scale":{"type":"continuous","bounds":[0.00001,1.0],"log_scale":true},
- "noise_schedule":{"type":"choice","choices":["constant"]},"spatial_correlation":{"type":"continuous","bounds":[0,0.3]}},
+"architecture":{"num_layers":{"type":"integer","bounds":[2,5],"description":"d"},
+ "base_channels":{"type":"integer","bounds":[16,64]},
+ "kernel_size":{"type":"choice","choices":[3,5,7]},"activation":{"type":"choice","choices":["gelu"]},
+ "dropout_rate":{"type":"continuous","bounds":[0.0,0.3]}},
+"stochastic":{"noise_type":{"type":"choice","choices":["gaussian"]},
+ "noise_scale":{"type":"continuous","bounds":[0.00001,1.0],"log_scale":true},
+ "noise_schedule":{"type":"choice","choices":["constant"]},"spatial_correlation":{"type":"continuous",
+ "bounds":[0,0.3]}},
 "operator":{"normalization":{"type":"choice","choices":["instance"]},"grid_size":{"type":"choice","choices":[128]}},
 "evolution":{"update_policy":{"type":"choice","choices":["residual","convex"],"weights":[0.75,0.25]}}},
-"sampling":{"strategy":"sobol_stratified","sobol":{"scramble":true,"seed":42},"stratification":{"method":"adaptive"},"total_samples":16384,"batch_size":100},
-"simulation":{"device":"cuda","input_generation":{"method":"sampled","ic_type_weights":{"gaussian_random_field_v0":0.25,"multiscale_grf_low":0.25,"structured":0.5},
- "gaussian_random_field_v0":{"length_scale":0.05,"variance":0.25},"structured":{"num_structures":3,"structure_types":["stripe"]}},
+"sampling":{"strategy":"sobol_stratified","sobol":{"scramble":true,"seed":42},
+ "stratification":{"method":"adaptive"},"total_samples":16384,"batch_size":100},
+"simulation":{"device":"cuda","input_generation":{"method":"sampled",
+ "ic_type_weights":{"gaussian_random_field_v0":0.25,"multiscale_grf_low":0.25,"structured":0.5},
+ "gaussian_random_field_v0":{"length_scale":0.05,"variance":0.25},
+ "structured":{"num_structures":3,"structure_types":["stripe"]}},
  "precision":"float32","num_realizations":5,"num_timesteps":500},
 "dataset":{"output_path":"x.h5","storage":{"backend":"hdf5"}},"logging":{"level":"INFO"}}`
 )
@@ -184,8 +191,8 @@ func TestSpinlock(t *testing.T) {
 	if layers[2] > layers[3] || layers[5] > layers[4] {
 		t.Errorf("%v", layers)
 	}
-	for _, want := range []string{"sampling.stratification: not read", "simulation.device: not read", "dataset.storage: not read",
-		"simulation.input_generation.structured: read; Spinlock drops it"} {
+	for _, want := range []string{"sampling.stratification: not read", "simulation.device: not read",
+		"dataset.storage: not read", "simulation.input_generation.structured: read; Spinlock drops it"} {
 		if !strings.Contains(strings.Join(u.Notes, "\n"), want) {
 			t.Errorf("%q: not in %q", want, u.Notes)
 		}
@@ -196,31 +203,38 @@ func TestSpinlock(t *testing.T) {
 // names, and those that have none are noted.
 func TestSpinlockInitial(t *testing.T) {
 	for _, c := range []struct{ block, want, note string }{
-		{`"quantum_wave_packet":{"momentum_range":[0.2,0.3],"sigma":8}`, `{"max_momentum":0.3,"min_momentum":0.2,"sigma":8,"type":"quantum_wave_packet"}`, ""},
-		{`"thermal_gradient":{"gradient_direction":"random","temperature_range":[0.5,2]}`, `{"direction":"any","max_temperature":2,"min_temperature":0.5,"type":"thermal_gradient"}`, ""},
-		{`"shock_front":{"shock_angle":null,"shock_width":3,"amplitude_range":[1,2]}`, `{"type":"shock_front","width":3}`, "shock_front.amplitude_range: not read"},
+		{`"quantum_wave_packet":{"momentum_range":[0.2,0.3],"sigma":8}`,
+			`{"max_momentum":0.3,"min_momentum":0.2,"sigma":8,"type":"quantum_wave_packet"}`, ""},
+		{`"thermal_gradient":{"gradient_direction":"random","temperature_range":[0.5,2]}`,
+			`{"direction":"any","max_temperature":2,"min_temperature":0.5,"type":"thermal_gradient"}`, ""},
+		{`"shock_front":{"shock_angle":null,"shock_width":3,"amplitude_range":[1,2]}`,
+			`{"type":"shock_front","width":3}`, "shock_front.amplitude_range: not read"},
 		{`"localized":{"num_blobs":[1,5]}`, `{"type":"localized"}`, "localized.num_blobs: not read"},
 		{`"multiscale_grf":{"scales":[0.1,0.2]}`, `{"scales":[0.1,0.2],"type":"multiscale_grf"}`, ""},
 	} {
 		kind := c.block[1 : 1+strings.Index(c.block[1:], `"`)]
-		text := temporal[:strings.Index(temporal, `"method":"sampled"`)] + `"method":"` + kind + `",` + c.block + `},"num_realizations":5,"num_timesteps":500},"dataset":{}}`
+		text := temporal[:strings.Index(temporal, `"method":"sampled"`)] + `"method":"` + kind + `",` + c.block +
+			`},"num_realizations":5,"num_timesteps":500},"dataset":{}}`
 		s, err := Parse("f", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		notes := strings.Join(s.Notes, "\n")
-		if string(s.Initial) != c.want || !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, kind+".") {
+		if string(s.Initial) != c.want || !strings.Contains(notes, c.note) ||
+			c.note == "" && strings.Contains(notes, kind+".") {
 			t.Errorf("%s: %s, want %s; %s", c.block, s.Initial, c.want, notes)
 		}
 	}
 	text := strings.Replace(temporal, `"precision"`, `"operator_type":"u_afno","precision"`, 1)
-	text = strings.Replace(text, `"evolution":`, `"u_afno":{"modes":{"type":"integer","bounds":[4,8]},"encoder_levels":{"type":"integer","bounds":[2,3]}},"evolution":`, 1)
+	text = strings.Replace(text, `"evolution":`, `"u_afno":{"modes":{"type":"integer","bounds":[4,8]},`+
+		`"encoder_levels":{"type":"integer","bounds":[2,3]}},"evolution":`, 1)
 	u := parse(t, text)
 	one, err := u.At(5)
 	if err != nil || one.Operator.UAFNO == nil || one.Operator.UAFNO.EncoderLevels < 2 || u.Sample.Dims != 14 {
 		t.Errorf("%v, %+v", err, one)
 	}
-	if at := len(u.Axes) - 1; u.Axes[at-1].Field != "operator.encoder_levels" || u.Axes[at-3].Field != "rollout.policy_type" {
+	if at := len(u.Axes) - 1; u.Axes[at-1].Field != "operator.encoder_levels" ||
+		u.Axes[at-3].Field != "rollout.policy_type" {
 		t.Errorf("Spinlock's own parameters of a U-AFNO come last: %v", u.Axes[at-3].Field)
 	}
 }
@@ -232,20 +246,26 @@ func TestRefused(t *testing.T) {
 		{own, `"operators":40`, `"operator_count":40`, "f: operator_count: unknown key"},
 		{own, `"space":{`, `"space":{},"none":{`, "f: none: unknown key"},
 		{own, `{"log":[0.001,1]}`, `{"log":[0,1]}`, `f: space.operator.noise_scale.log: [0 1]: want numbers greater than 0`},
-		{own, `{"log":[0.001,1]}`, `{"log":[1,0.5]}`, `f: space.operator.noise_scale.log: [1 0.5]: want two numbers, the lower one first`},
+		{own, `{"log":[0.001,1]}`, `{"log":[1,0.5]}`,
+			`f: space.operator.noise_scale.log: [1 0.5]: want two numbers, the lower one first`},
 		{own, `{"log":[0.001,1]}`, `{"log":[1,2],"real":[1,2]}`, `f: space.operator.noise_scale: 2 ranges: want one of`},
 		{own, `{"log":[0.001,1]}`, `0.5`, `f: space.operator.noise_scale`},
-		{own, `"operator.kernel_size":{"choice":[3,5]`, `"operator.kernel_size":{"choice":[4,5]`, "f: operator.kernel_size: 4: want an odd number"},
-		{own, `"weights":[3,1]`, `"weights":[3,-1]`, `f: space.operator.kernel_size.weights: [3 -1]: want numbers of 0 or more`},
+		{own, `"operator.kernel_size":{"choice":[3,5]`, `"operator.kernel_size":{"choice":[4,5]`,
+			"f: operator.kernel_size: 4: want an odd number"},
+		{own, `"weights":[3,1]`, `"weights":[3,-1]`,
+			`f: space.operator.kernel_size.weights: [3 -1]: want numbers of 0 or more`},
 		{own, `"weights":[3,1]`, `"weights":[3]`, `f: space.operator.kernel_size.weights: 1 numbers: want 2`},
-		{own, `operator.noise_scale`, `weights.noise_scale`, `f: space.weights.noise_scale: want a field of operator, rollout or initial`},
+		{own, `operator.noise_scale`, `weights.noise_scale`,
+			`f: space.weights.noise_scale: want a field of operator, rollout or initial`},
 		{own, `operator.noise_scale`, `operator.noise_scal`, "f: operator.noise_scal: unknown key"},
 		{own, `"grid_size":8`, `"output_channels":3`, "f: operator.grid_size: missing"},
 		{own, `"grid_size":8`, `"grid_size":65000`, "f: operator.grid_size: 65000: want states"},
 		{own, `"num_realizations":2`, `"num_realizations":2,"base_seed":1`, "f: rollout.base_seed: 1: want none"},
-		{temporal, `"num_layers":{"type":"integer"`, `"num_layers":{"type":"array"`, `f: parameter_space.architecture.num_layers.type: "array": want integer`},
+		{temporal, `"num_layers":{"type":"integer"`, `"num_layers":{"type":"array"`,
+			`f: parameter_space.architecture.num_layers.type: "array": want integer`},
 		{temporal, `"structured":0.5`, `"perlin":0.5`, `f: simulation.input_generation.perlin.type: "perlin": want one of`},
-		{temporal, `"precision"`, `"operator_type":"fno","precision"`, `f: simulation.operator_type: "fno": want cnn or u_afno`},
+		{temporal, `"precision"`, `"operator_type":"fno","precision"`,
+			`f: simulation.operator_type: "fno": want cnn or u_afno`},
 	} {
 		text := strings.Replace(c.text, c.from, c.to, 1)
 		if text == c.text {
@@ -256,7 +276,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.to, err, c.want)
 		}
 	}
-	if _, err := Parse("f", []byte(own[:strings.Index(own, `"space"`)]+`"space":{}}`)); err == nil || err.Error() != "f: space: nothing in it: want a field that varies" {
+	if _, err := Parse("f", []byte(own[:strings.Index(own, `"space"`)]+`"space":{}}`)); err == nil ||
+		err.Error() != "f: space: nothing in it: want a field that varies" {
 		t.Errorf("%v", err)
 	}
 }

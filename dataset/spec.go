@@ -91,7 +91,8 @@ func readOwn(o *strict.Object) (*Spec, error) {
 	o.Need("operators", "operator", "rollout", "space")
 	s := &Spec{
 		Name: o.String("name", "dataset"), Operators: int(o.Int("operators", 1, 1, MostOperators)),
-		Operator: o.Raw("operator"), Rollout: o.Raw("rollout"), Initial: o.Raw("initial"), Store: fp16.Float32, File: ".safetensors", Gzip: rollout.Huffman, States: true,
+		Operator: o.Raw("operator"), Rollout: o.Raw("rollout"), Initial: o.Raw("initial"), Store: fp16.Float32,
+		File: ".safetensors", Gzip: rollout.Huffman, States: true,
 	}
 	s.Seed, _ = o.Seed("seed")
 	if s.Initial == nil {

@@ -33,7 +33,8 @@ func readSpinlock(file string, text []byte) (*Spec, error) {
 		return nil, err
 	}
 	s := &spinlock{file: file}
-	s.Operator, s.Rollout, s.Initial = json.RawMessage(`{}`), json.RawMessage(`{}`), json.RawMessage(`{"type":"gaussian_random_field"}`)
+	s.Operator, s.Rollout, s.Initial = json.RawMessage(`{}`), json.RawMessage(`{}`),
+		json.RawMessage(`{"type":"gaussian_random_field"}`)
 	s.Store, s.File, s.Gzip, s.States, s.Name = fp16.Float32, ".safetensors", rollout.Huffman, true, "dataset"
 	o.Need("sampling", "simulation")
 	if m := o.Child("metadata"); m != nil {
@@ -162,7 +163,9 @@ func (s *spinlock) simulation(o *strict.Object) error {
 	if kind == "u_afno" {
 		s.Operator = json.RawMessage(`{"operator_type":"u_afno"}`)
 	}
-	b, err := json.Marshal(map[string]any{"num_timesteps": steps, "num_realizations": realizations, "precision": precision})
+	b, err := json.Marshal(map[string]any{
+		"num_timesteps": steps, "num_realizations": realizations, "precision": precision,
+	})
 	if err != nil {
 		return err
 	}

@@ -13,18 +13,26 @@ import (
 // spinlockInitial are the parameters of initial conditions that Spinlock calls by other
 // names. A range has two here, of its ends.
 var spinlockInitial = map[string][]string{
-	"amplitude_ratio": {"ratio"}, "boundary_sharpness": {"sharpness"}, "cell_radius": {"radius"}, "cluster_size": {"num_particles"},
+	"amplitude_ratio": {"ratio"}, "boundary_sharpness": {"sharpness"}, "cell_radius": {"radius"},
+	"cluster_size":        {"num_particles"},
 	"clustering_strength": {"clustering"}, "code_rate": {"rate"}, "code_type": {"code"}, "compartment_type": {"pattern"},
 	"cone_radius": {"radius"}, "connection_probability": {"probability"}, "correlation_strength": {"correlation"},
-	"domain_size_range": {"min_size", "max_size"}, "entropy_pattern": {"pattern"}, "entropy_range": {"min_entropy", "max_entropy"},
-	"expression_range": {"min_expression", "max_expression"}, "fluctuation_amplitude": {"fluctuation"}, "front_shape": {"front"},
-	"gradient_direction": {"direction"}, "gradient_type": {"profile"}, "interface_angle": {"angle"}, "interface_width": {"width"},
-	"interior_length_scale": {"correlation_length"}, "latent_length_scale": {"length_scale"}, "local_noise_scale": {"noise_level"},
-	"momentum_range": {"min_momentum", "max_momentum"}, "network_size": {"num_nodes"}, "network_topology": {"topology"},
-	"oscillation_frequency": {"omega"}, "pattern_type": {"pattern"}, "perturbation_amplitude": {"perturbation"}, "phase_offset": {"phase"},
-	"shock_angle": {"angle"}, "shock_position": {"position"}, "shock_width": {"width"}, "smoothing": {"smoothness"}, "spatial_decay": {"decay"},
+	"domain_size_range": {"min_size", "max_size"}, "entropy_pattern": {"pattern"},
+	"entropy_range":    {"min_entropy", "max_entropy"},
+	"expression_range": {"min_expression", "max_expression"}, "fluctuation_amplitude": {"fluctuation"},
+	"front_shape":        {"front"},
+	"gradient_direction": {"direction"}, "gradient_type": {"profile"}, "interface_angle": {"angle"},
+	"interface_width":       {"width"},
+	"interior_length_scale": {"correlation_length"}, "latent_length_scale": {"length_scale"},
+	"local_noise_scale": {"noise_level"},
+	"momentum_range":    {"min_momentum", "max_momentum"}, "network_size": {"num_nodes"}, "network_topology": {"topology"},
+	"oscillation_frequency": {"omega"}, "pattern_type": {"pattern"}, "perturbation_amplitude": {"perturbation"},
+	"phase_offset": {"phase"},
+	"shock_angle":  {"angle"}, "shock_position": {"position"}, "shock_width": {"width"}, "smoothing": {"smoothness"},
+	"spatial_decay":   {"decay"},
 	"structure_types": {"structure"}, "temperature_range": {"min_temperature", "max_temperature"},
-	"thermal_length_scale": {"correlation_length"}, "thermal_noise_amplitude": {"noise_level"}, "wavenumber_range": {"min_momentum", "max_momentum"},
+	"thermal_length_scale": {"correlation_length"}, "thermal_noise_amplitude": {"noise_level"},
+	"wavenumber_range": {"min_momentum", "max_momentum"},
 }
 
 // condition returns the initial condition of a name: the text, and what the block of that

@@ -13,8 +13,10 @@ import (
 func TestNothingTwice(t *testing.T) {
 	for _, store := range []string{`{}`, `{"states":false}`} {
 		for range 4 {
-			p := plan(t, `{"name":"t","operators":24,"seed":3,"operator":{"grid_size":8,"num_layers":0,"base_channels":2,"noise_type":"gaussian"},
-				"rollout":{"num_timesteps":2,"num_realizations":1},"space":{"operator.noise_scale":{"log":[0.01,0.3]}},"store":`+store+`}`, 1)
+			p := plan(t, `{"name":"t","operators":24,"seed":3,"operator":{"grid_size":8,"num_layers":0,"base_channels":2,
+			"noise_type":"gaussian"},
+				"rollout":{"num_timesteps":2,"num_realizations":1},"space":{"operator.noise_scale":{"log":[0.01,0.3]}},
+				"store":`+store+`}`, 1)
 			var all sync.WaitGroup
 			var made atomic.Int64
 			for range 4 {

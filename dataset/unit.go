@@ -147,16 +147,20 @@ func (u *Unit) read(file string) (err error) {
 	case o.GridSize == 0:
 		return errors.New(file + ": operator.grid_size: missing: want the side of the images")
 	case o.Nodes == nil && o.InputChannels != o.OutputChannels:
-		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, o.OutputChannels, o.InputChannels)
+		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file,
+			o.OutputChannels, o.InputChannels)
 	case u.Rollout.BaseSeed != 0:
-		return fmt.Errorf("%s: rollout.base_seed: %d: want none: it follows from seed and the operator's index", file, u.Rollout.BaseSeed)
+		return fmt.Errorf("%s: rollout.base_seed: %d: want none: it follows from seed and the operator's index", file,
+			u.Rollout.BaseSeed)
 	}
 	if err := u.Initial.Fits(u.Shape().C, u.Shape().H); err != nil {
 		return fmt.Errorf("%s: initial.%w", file, err)
 	}
 	const most = 1 << 31
-	if n := float64(u.Rollout.EngineBatches()[0][1]) * float64(u.Shape().C) * float64(u.Shape().H) * float64(u.Shape().W); n > most {
-		return fmt.Errorf("%s: operator.grid_size: %d: want states of at most 2^31 numbers in an engine batch", file, o.GridSize)
+	if n := float64(u.Rollout.EngineBatches()[0][1]) * float64(u.Shape().C) * float64(u.Shape().H) * float64(
+		u.Shape().W); n > most {
+		return fmt.Errorf("%s: operator.grid_size: %d: want states of at most 2^31 numbers in an engine batch",
+			file, o.GridSize)
 	}
 	return nil
 }
@@ -166,7 +170,8 @@ func (u *Unit) identity() string {
 	text, err := json.Marshal(map[string]any{
 		"contract": operator.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": u.Initial.Version(),
 		"operator": u.OperatorText, "rollout": u.RolloutText, "initial": u.InitialText,
-		"weights_seed": u.WeightsSeed, "base_seed": u.Rollout.BaseSeed, "initial_seed": u.InitialSeed, "store": u.Store.String(),
+		"weights_seed": u.WeightsSeed, "base_seed": u.Rollout.BaseSeed, "initial_seed": u.InitialSeed,
+		"store": u.Store.String(),
 	})
 	if err != nil {
 		panic(err) // of texts and numbers

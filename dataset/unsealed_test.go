@@ -36,7 +36,8 @@ func TestUnsealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, err := p.Verify(context.Background(), Check{Read: true})
-			if err != nil || len(out.Faults) != 1 || out.Faults[0].Unit != 1 || !strings.Contains(out.Faults[0].What, "SHA-256") {
+			if err != nil || len(out.Faults) != 1 || out.Faults[0].Unit != 1 ||
+				!strings.Contains(out.Faults[0].What, "SHA-256") {
 				t.Errorf("%s: byte %d: %v, %+v", kind, at, err, out)
 			}
 		}
@@ -44,7 +45,8 @@ func TestUnsealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		shard(t, p, Shard{0, 1}, 1)
-		if out, err := p.Verify(context.Background(), Check{Read: true}); err != nil || len(out.Faults) != 1 || !strings.Contains(out.Faults[0].What, "its line is not that of its record") {
+		if out, err := p.Verify(context.Background(), Check{Read: true}); err != nil || len(out.Faults) != 1 ||
+			!strings.Contains(out.Faults[0].What, "its line is not that of its record") {
 			t.Errorf("%s: finished, with the old manifest: %+v, %v", kind, out, err)
 		}
 		if _, err := p.WriteManifest(); err != nil {
@@ -54,7 +56,8 @@ func TestUnsealed(t *testing.T) {
 			t.Errorf("%s: finished: %+v, %v", kind, out, err)
 		}
 		const want = "381f27f4a90fa8253d31ce8765e9e829ba99332ba0999d738e2c2733a49cf367" // as it was merged then
-		if got, err := p.Merge(filepath.Join(t.TempDir(), "all.safetensors"), 4, nil); err != nil || kind == "safetensors" && got != want {
+		if got, err := p.Merge(filepath.Join(t.TempDir(), "all.safetensors"), 4, nil); err != nil ||
+			kind == "safetensors" && got != want {
 			t.Errorf("%s: merged %s, %v; want %s", kind, got, err, want)
 		}
 	}

@@ -86,7 +86,8 @@ func (p *Plan) Verify(ctx context.Context, c Check) (*Checked, error) {
 				return nil, err
 			}
 			if digest != r.Digest {
-				out.Faults = append(out.Faults, Fault{i, fmt.Sprintf("made once more its digest is %s: want %.64s, as it was", digest, r.Digest)})
+				out.Faults = append(out.Faults,
+					Fault{i, fmt.Sprintf("made once more its digest is %s: want %.64s, as it was", digest, r.Digest)})
 			}
 			out.Recomputed++
 		}
@@ -171,7 +172,8 @@ func (p *Plan) manifest(out *Checked) (map[string]bool, error) {
 		whole = append(whole, r.line()...)
 	}
 	if string(whole) != string(text) {
-		return nil, fmt.Errorf("%s: lines that are no unit's, or in another order: want one for each unit; merge makes it anew", path)
+		return nil, fmt.Errorf("%s: lines that are no unit's, or in another order: want one for each unit; "+
+			"merge makes it anew", path)
 	}
 	return lines, nil
 }

@@ -63,10 +63,11 @@ func TestCompare(t *testing.T) {
 			MaxOverStd: Number(inf), RMSOverStd: Number(inf), MaxRel: Number(inf), MeanRel: Number(inf), RMSRel: Number(inf),
 			MaxUlp: 16 * 1024, Ulps: hist(0, 1, 15, 1)}},
 
-		{"equal non-finite are left out", []float64{nan, inf, -inf, 2, 0}, []float64{math.Float64frombits(0xfff8000000000123), inf, -inf, 1, -1}, Diff{
-			Count: 5, NonFiniteEqual: 3, MaxAbs: 1, At: 3, MeanAbs: 1, RMS: 1,
-			Std: 1, MaxOverStd: 1, RMSOverStd: 1, RelFloor: 0.001, MaxRel: 1, MeanRel: 1, RMSRel: 1,
-			MaxUlp: 15 * 1024, Ulps: hist(11, 1, 15, 1)}},
+		{"equal non-finite are left out", []float64{nan, inf, -inf, 2, 0},
+			[]float64{math.Float64frombits(0xfff8000000000123), inf, -inf, 1, -1}, Diff{
+				Count: 5, NonFiniteEqual: 3, MaxAbs: 1, At: 3, MeanAbs: 1, RMS: 1,
+				Std: 1, MaxOverStd: 1, RMSOverStd: 1, RelFloor: 0.001, MaxRel: 1, MeanRel: 1, RMSRel: 1,
+				MaxUlp: 15 * 1024, Ulps: hist(11, 1, 15, 1)}},
 		{"only equal non-finite", []float64{nan, inf}, []float64{nan, inf}, Diff{Count: 2, NonFiniteEqual: 2, At: -1}},
 		// The infinity of the half format against its largest number: still infinite.
 		{"rounds to infinity", []float64{65520, -1}, []float64{65504, -1}, Diff{
@@ -197,7 +198,8 @@ func TestStdOfGreatest(t *testing.T) {
 			t.Errorf("%d numbers: %v, want %v", len(x), got, math.MaxFloat64)
 		}
 	}
-	x := []float64{math.MaxFloat64, -math.MaxFloat64, -math.MaxFloat64, -math.MaxFloat64} // mean -M/2, deviations 3/2 M and M/2
+	// mean -M/2, deviations 3/2 M and M/2
+	x := []float64{math.MaxFloat64, -math.MaxFloat64, -math.MaxFloat64, -math.MaxFloat64}
 	if got, want := Std(x), math.Sqrt(3)/2*math.MaxFloat64; !(math.Abs(got-want) <= 1e-15*want) {
 		t.Errorf("a difference beyond float64: %v, want %v", got, want)
 	}
@@ -223,7 +225,9 @@ func TestCompareAnySize(t *testing.T) {
 	plain := Compare(got, want, fp16.Float64)
 	for _, by := range []float64{0x1p-1020, 0x1p-600, 0x1p-530, 0x1p480, 0x1p490, 0x1p800, 0x1p1012} {
 		d, n := Compare(scaled(got, by), scaled(want, by), fp16.Float64), Number(by)
-		is := []Number{d.MaxAbs, d.MeanAbs, d.RMS, d.Std, d.RelFloor, d.MaxOverStd, d.RMSOverStd, d.MaxRel, d.MeanRel, d.RMSRel}
+		is := []Number{
+			d.MaxAbs, d.MeanAbs, d.RMS, d.Std, d.RelFloor, d.MaxOverStd, d.RMSOverStd, d.MaxRel, d.MeanRel, d.RMSRel,
+		}
 		want := []Number{plain.MaxAbs * n, plain.MeanAbs * n, plain.RMS * n, plain.Std * n, plain.RelFloor * n,
 			plain.MaxOverStd, plain.RMSOverStd, plain.MaxRel, plain.MeanRel, plain.RMSRel}
 		for i := range is {
@@ -325,7 +329,8 @@ func TestHistogram(t *testing.T) {
 	}
 	for n := range 70000 {
 		k := 0
-		for most := []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}; k < len(most) && n > most[k]; k++ {
+		for most := []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}; k <
+			len(most) && n > most[k]; k++ {
 		}
 		before := h[k]
 		h.Add(float64(n))
@@ -354,7 +359,8 @@ func TestJSON(t *testing.T) {
 				`"format":"float16","max_ulp":33280,"ulps":{"513-1024":2,"16385-32768":1,"32769-65536":1}}`},
 		{Compare([]float64{nan}, []float64{0}, fp16.Float64),
 			`{"count":1,"nonfinite_equal":0,"nonfinite_differ":1,"max_abs":"inf","at":0,"mean_abs":"inf","rms":"inf",` +
-				`"std":0,"max_over_std":"inf","rms_over_std":"inf","rel_floor":0,"max_rel":"inf","mean_rel":"inf","rms_rel":"inf",` +
+				`"std":0,"max_over_std":"inf","rms_over_std":"inf","rel_floor":0,"max_rel":"inf","mean_rel":"inf",` +
+				`"rms_rel":"inf",` +
 				`"format":"float64","max_ulp":"inf","ulps":{"65537+":1}}`},
 	} {
 		got, err := json.Marshal(c.diff)
@@ -410,8 +416,10 @@ func TestPerStep(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	for want, f := range map[string]func(){
-		"diff: got and want differ in length":              func() { Compare([]float64{1}, nil, fp16.Float32) },
-		"diff: trajectory length does not match its shape": func() { PerStep(make([]float64, 6), make([]float64, 6), 1, 2, 2, fp16.Float32) },
+		"diff: got and want differ in length": func() { Compare([]float64{1}, nil, fp16.Float32) },
+		"diff: trajectory length does not match its shape": func() {
+			PerStep(make([]float64, 6), make([]float64, 6), 1, 2, 2, fp16.Float32)
+		},
 	} {
 		func() {
 			defer func() {
@@ -504,7 +512,8 @@ func TestRoot(t *testing.T) {
 		x    float64
 		n    int
 		want float64
-	}{{1 << 30, 10, 8}, {1, 7, 1}, {2.25, 2, 1.5}, {0x1p-300, 100, 0.125}, {9, 1, 9}, {0x1p1000, 10, 0x1p100}, {2, 2, 1.414213562373095}} {
+	}{{1 << 30, 10, 8}, {1, 7, 1}, {2.25, 2, 1.5}, {0x1p-300, 100, 0.125}, {9, 1, 9}, {0x1p1000, 10, 0x1p100},
+		{2, 2, 1.414213562373095}} {
 		if got := root(c.x, c.n); got != c.want {
 			t.Errorf("root(%v, %d) = %v, want %v", c.x, c.n, got, c.want)
 		}

@@ -172,7 +172,9 @@ func CompareFields(got, want Stream, n int, shape [5]int) ([]Field, error) {
 	if m*steps*channels*size != n {
 		panic("diff: trajectory length does not match its shape")
 	}
-	r := planeReader{got: got, want: want, g: make([]float64, min(size, block)), w: make([]float64, min(size, block)), held: -1}
+	r := planeReader{
+		got: got, want: want, g: make([]float64, min(size, block)), w: make([]float64, min(size, block)), held: -1,
+	}
 	f := NewFields(steps, channels)
 	for i := range m * steps * channels {
 		p, err := r.plane(i*size, size)

@@ -65,7 +65,8 @@ func TestFieldSpecials(t *testing.T) {
 	}{
 		{"equal", []float64{1, 2}, []float64{1, 2}, Field{}},
 		{"a NaN of the device", []float64{nan, 2}, []float64{1, 2}, Field{MaxAbs: x, MeanAbs: x, RelL2: x, VRMSE: x}},
-		{"an infinity of the reference", []float64{1, 2}, []float64{1, inf}, Field{MaxAbs: x, MeanAbs: x, RelL2: x, VRMSE: x}},
+		{"an infinity of the reference", []float64{1, 2}, []float64{1, inf},
+			Field{MaxAbs: x, MeanAbs: x, RelL2: x, VRMSE: x}},
 		{"NaNs of both", []float64{nan, 1, 3}, []float64{nan, 2, 2}, Field{MaxAbs: 1, MeanAbs: 1, RelL2: .5, VRMSE: x}},
 		{"nothing but NaNs of both", []float64{nan}, []float64{nan}, Field{}},
 		{"a constant", []float64{3, 1}, []float64{2, 2}, Field{MaxAbs: 1, MeanAbs: 1, RelL2: .5, VRMSE: x}},
@@ -86,7 +87,8 @@ func TestFieldSpecials(t *testing.T) {
 	}
 	f := NewFields(1, 2)
 	f.Add(0, 1, []float64{1}, []float64{1})
-	if is := f.All()[0]; is.MaxAbs == is.MaxAbs || is.MeanAbs == is.MeanAbs || is.RelL2 == is.RelL2 || is.VRMSE == is.VRMSE {
+	if is := f.All()[0]; is.MaxAbs == is.MaxAbs || is.MeanAbs == is.MeanAbs || is.RelL2 == is.RelL2 ||
+		is.VRMSE == is.VRMSE {
 		t.Errorf("a channel without planes: %+v, want NaN", is)
 	}
 }
@@ -95,7 +97,9 @@ func TestFieldSpecials(t *testing.T) {
 // the bit, and what fits a block is read once.
 func TestCompareFields(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, s := range [][5]int{{1, 1, 1, 1, 1}, {2, 3, 2, 5, 7}, {2, 1, 1, 2, block}, {1, 2, 2, 3, 30011}, {3, 2, 1, 1, block}} {
+	for _, s := range [][5]int{
+		{1, 1, 1, 1, 1}, {2, 3, 2, 5, 7}, {2, 1, 1, 2, block}, {1, 2, 2, 3, 30011}, {3, 2, 1, 1, block},
+	} {
 		n, size := s[0]*s[1]*s[2]*s[3]*s[4], s[3]*s[4]
 		got, want := make([]float64, n), make([]float64, n)
 		f := NewFields(s[1], s[2])
@@ -126,10 +130,12 @@ func TestCompareFields(t *testing.T) {
 
 func TestWriteCSV(t *testing.T) {
 	var b strings.Builder
-	if err := WriteCSV(&b, []Field{{0, 1, .5, .25, 1e-9, Number(inf)}, {3, 0, Number(nan), 0, Number(-inf), 2}}); err != nil {
+	if err := WriteCSV(&b, []Field{{0, 1, .5, .25, 1e-9, Number(inf)}, {3, 0, Number(nan), 0, Number(-inf), 2}}); err !=
+		nil {
 		t.Fatal(err)
 	}
-	if want := "step,channel,max_abs,mean_abs,rel_l2,vrmse\n0,1,0.5,0.25,1e-09,inf\n3,0,nan,0,-inf,2\n"; b.String() != want {
+	if want := "step,channel,max_abs,mean_abs,rel_l2,vrmse\n0,1,0.5,0.25,1e-09,inf\n3,0,nan,0,-inf,2\n"; b.String() !=
+		want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

@@ -26,7 +26,8 @@ type converter struct {
 }
 
 func newConverter() *converter {
-	return &converter{make([]float32, block), make([]float64, block), make([]float64, block), make([]uint16, block), make([]float16.Float16, block)}
+	return &converter{make([]float32, block), make([]float64, block), make([]float64, block), make([]uint16, block),
+		make([]float16.Float16, block)}
 }
 
 // check compares every conversion of the float32 numbers with bits us, at most
@@ -46,7 +47,8 @@ func (c *converter) check(t *testing.T, us []uint32) bool {
 			code := l.code(u, fp16.NearestEven)
 			want := narrow(code)
 			if packed[i] != want || plain[i].Bits() != want || f.Bits(x64[i]) != uint64(want) {
-				t.Errorf("%v of float32 %#08x: Pack %#04x from float32, %#04x from float64, Bits %#04x, want %#04x", f, u, packed[i], plain[i], f.Bits(x64[i]), want)
+				t.Errorf("%v of float32 %#08x: Pack %#04x from float32, %#04x from float64, Bits %#04x, want %#04x",
+					f, u, packed[i], plain[i], f.Bits(x64[i]), want)
 				return false
 			}
 			wide := l.widen(code)
@@ -76,7 +78,8 @@ func (c *converter) check(t *testing.T, us []uint32) bool {
 				t.Errorf("%v of float32 %#08x: %x, want %#016x", way, u, got, want)
 				return false
 			}
-			if way == fp16.NearestEven && (!same(got, r[i]) || !same(got, fp16.TF32.Round(x64[i])) || fp16.TF32.Bits(x64[i]) != uint64(code>>31<<31|code<<13)) {
+			if way == fp16.NearestEven && (!same(got, r[i]) || !same(got, fp16.TF32.Round(x64[i])) ||
+				fp16.TF32.Bits(x64[i]) != uint64(code>>31<<31|code<<13)) {
 				t.Errorf("tf32 of float32 %#08x: %x, RoundSlice %x, Bits %#08x", u, got, r[i], fp16.TF32.Bits(x64[i]))
 				return false
 			}

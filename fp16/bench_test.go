@@ -58,7 +58,8 @@ func BenchmarkBytes(b *testing.B) {
 	x := benchNumbers()
 	for _, f := range formats {
 		var buf []byte
-		b.Run(fmt.Sprintf("%v/Append", f), func(b *testing.B) { perElement(b, len(x), func() { buf = f.Append(buf[:0], x) }) })
+		b.Run(fmt.Sprintf("%v/Append", f),
+			func(b *testing.B) { perElement(b, len(x), func() { buf = f.Append(buf[:0], x) }) })
 		buf = f.Append(buf[:0], x)
 		b.Run(fmt.Sprintf("%v/Decode", f), func(b *testing.B) { perElement(b, len(x), func() { f.Decode(x, buf) }) })
 	}

@@ -64,13 +64,16 @@ func TestRoundAgainstJudge(t *testing.T) {
 			ys = append(ys, edges(v)...)
 			ys = append(ys, edges(v+f.Ulp(v)/2)...)
 		}
-		for _, v := range []float64{least / 2, least, 1.5 * least, 2.5 * least, normal, normal - least/2, most, most + f.Ulp(most)/2, 2 * most} {
+		for _, v := range []float64{
+			least / 2, least, 1.5 * least, 2.5 * least, normal, normal - least/2, most, most + f.Ulp(most)/2, 2 * most,
+		} {
 			ys = append(ys, edges(v)...)
 		}
 		for e := 100; e < 1024; e++ {
 			ys = append(ys, math.Ldexp(1.25, e))
 		}
-		ys = append(ys, 0, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.Float64frombits(0x7ff0000000000001))
+		ys = append(ys, 0, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1),
+			math.Float64frombits(0x7ff0000000000001))
 		all := slices.Clone(ys)
 		f.RoundSlice(all, all)
 		for i, y := range ys {
@@ -256,7 +259,9 @@ func TestUlp(t *testing.T) {
 
 func TestHolds(t *testing.T) {
 	for _, f := range formats {
-		for _, v := range []float64{0, math.Copysign(0, -1), 1, math.Inf(1), math.Inf(-1), math.NaN(), limits[f][0], limits[f][2]} {
+		for _, v := range []float64{
+			0, math.Copysign(0, -1), 1, math.Inf(1), math.Inf(-1), math.NaN(), limits[f][0], limits[f][2],
+		} {
 			if !f.Holds(v) {
 				t.Errorf("%v does not hold %g", f, v)
 			}

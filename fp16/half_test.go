@@ -23,7 +23,8 @@ func TestHalfBits(t *testing.T) {
 			var one32 [1]float32
 			fp16.Unpack(f, one64[:], []uint16{b})
 			fp16.Unpack(f, one32[:], []float16.Float16{float16.Frombits(b)})
-			if got := f.FromBits(uint64(b)); !same(got, want) || !same(one64[0], want) || math.Float32bits(one32[0]) != math.Float32bits(float32(want)) {
+			if got := f.FromBits(uint64(b)); !same(got, want) || !same(one64[0], want) ||
+				math.Float32bits(one32[0]) != math.Float32bits(float32(want)) {
 				t.Fatalf("%v %#04x: FromBits %x, Unpack %x and %x, want %x", f, b, got, one64[0], one32[0], want)
 			}
 			back := uint64(b)
@@ -61,7 +62,8 @@ func TestHalfTies(t *testing.T) {
 				next = w
 			}
 			tie := v + (next-v)/2
-			up, down := func(x float64) float64 { return math.Nextafter(x, math.Inf(1)) }, func(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
+			up, down := func(x float64) float64 { return math.Nextafter(x, math.Inf(1)) },
+				func(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
 			for _, c := range []struct {
 				x    float64
 				want uint16
@@ -126,7 +128,8 @@ func TestHalfOrder(t *testing.T) {
 			// Between numbers: the nearest one counts, and the neighbours are both.
 			if k > 0 && k < inf-1 {
 				x := v + (up-v)/4
-				if f.NextUp(x) != up || f.NextDown(x) != v || f.NextUp(-x) != -v || f.NextDown(-x) != -up || f.Distance(x, v) != 0 || f.Distance(x, up) != 1 {
+				if f.NextUp(x) != up || f.NextDown(x) != v || f.NextUp(-x) != -v || f.NextDown(-x) != -up ||
+					f.Distance(x, v) != 0 || f.Distance(x, up) != 1 {
 					t.Fatalf("%v: neighbours of %x: %x and %x", f, x, f.NextDown(x), f.NextUp(x))
 				}
 				x = up - (up-v)/4

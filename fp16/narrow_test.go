@@ -13,9 +13,11 @@ import (
 	"github.com/refrun/refrun/safetensors"
 )
 
-var castFiles = flag.String("fp16.casts", "", "files of interop/narrow/casts.py --hard, with commas between, to hold casts to")
+var castFiles = flag.String("fp16.casts", "",
+	"files of interop/narrow/casts.py --hard, with commas between, to hold casts to")
 
-var narrows = []fp16.Narrow{fp16.E4M3, fp16.E4M3FNUZ, fp16.E4M3B11FNUZ, fp16.E5M2, fp16.E5M2FNUZ, fp16.E3M4, fp16.E3M2, fp16.E2M3, fp16.E2M1, fp16.E8M0}
+var narrows = []fp16.Narrow{fp16.E4M3, fp16.E4M3FNUZ, fp16.E4M3B11FNUZ, fp16.E5M2, fp16.E5M2FNUZ, fp16.E3M4, fp16.E3M2,
+	fp16.E2M3, fp16.E2M1, fp16.E8M0}
 
 // recorded is what testdata/casts.json says of one cast: the bits of the first float32 number of
 // each code, from 0 to infinity, and the codes.

@@ -56,12 +56,14 @@ func TestWideOrder(t *testing.T) {
 func TestOrderRules(t *testing.T) {
 	inf, negZero, nan := math.Inf(1), math.Copysign(0, -1), math.Float64frombits(0xfff8000000000123)
 	numbers := map[fp16.Format]uint64{ // steps from 0 to +Inf
-		fp16.Float64: 0x7ff << 52, fp16.Float32: 0xff << 23, fp16.TF32: 0xff << 10, fp16.Float16: 0x7c00, fp16.BFloat16: 0x7f80,
+		fp16.Float64: 0x7ff << 52, fp16.Float32: 0xff << 23, fp16.TF32: 0xff << 10, fp16.Float16: 0x7c00,
+		fp16.BFloat16: 0x7f80,
 	}
 	for _, f := range formats {
 		least, normal, most := limits[f][0], limits[f][1], limits[f][2]
 		if f.Smallest() != least || f.SmallestNormal() != normal || f.Largest() != most {
-			t.Errorf("%v: limits %x, %x, %x, want %x, %x, %x", f, f.Smallest(), f.SmallestNormal(), f.Largest(), least, normal, most)
+			t.Errorf("%v: limits %x, %x, %x, want %x, %x, %x",
+				f, f.Smallest(), f.SmallestNormal(), f.Largest(), least, normal, most)
 		}
 		for _, c := range []struct{ v, up, down float64 }{
 			{0, least, -least}, {negZero, least, -least},
@@ -78,7 +80,8 @@ func TestOrderRules(t *testing.T) {
 			a, b float64
 			want uint64
 		}{
-			{0, negZero, 0}, {least, -least, 2}, {most, inf, 1}, {inf, inf, 0}, {inf, -inf, 2 * numbers[f]}, {0, -inf, numbers[f]},
+			{0, negZero, 0}, {least, -least, 2}, {most, inf, 1}, {inf, inf, 0}, {inf, -inf, 2 * numbers[f]},
+			{0, -inf, numbers[f]},
 			{nan, fp16.NaN, 0}, {nan, 0, math.MaxUint64}, {inf, nan, math.MaxUint64},
 		} {
 			if got := f.Distance(c.a, c.b); got != c.want {
@@ -99,7 +102,8 @@ func TestOrderRules(t *testing.T) {
 	}
 	// Beyond the numbers, and classes after rounding.
 	f := fp16.Float16
-	if f.NextDown(1e6) != 65504 || f.NextUp(1e6) != inf || f.NextUp(-1e6) != -65504 || f.NextUp(65505) != inf || f.NextDown(65505) != 65504 {
+	if f.NextDown(1e6) != 65504 || f.NextUp(1e6) != inf || f.NextUp(-1e6) != -65504 || f.NextUp(65505) != inf ||
+		f.NextDown(65505) != 65504 {
 		t.Errorf("neighbours of 1e6: %v, %v", f.NextDown(1e6), f.NextUp(1e6))
 	}
 	if !same(f.NextUp(-1e-9), negZero) || f.NextUp(1e-9) != 0x1p-24 || !same(f.NextDown(1e-9), 0) {

@@ -95,7 +95,9 @@ var pairs = map[string]partials{
 		if s.op.(graph.Binary).Of != pointwise.Div { // rounded to whole numbers
 			return func() int { return s.zeros(s.y) }, func() int { return s.zeros(s.y) }
 		}
-		return func() int { return s.of(pointwise.Div, v(s.d), b) }, func() int { return s.neg(s.mul(s.d, s.of(pointwise.Div, v(s.y), b))) }
+		return func() int { return s.of(pointwise.Div, v(s.d), b) }, func() int {
+			return s.neg(s.mul(s.d, s.of(pointwise.Div, v(s.y), b)))
+		}
 	},
 	"pow":   power,
 	"atan2": angle,

@@ -101,7 +101,8 @@ func TestForms(t *testing.T) {
 		}
 		others[c.Op] = len(forms) > 1
 	}
-	for _, op := range []string{"softmax", "log_softmax", "layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm", "silu", "tanh", "scaled_dot_product_attention"} {
+	for _, op := range []string{"softmax", "log_softmax", "layer_norm", "group_norm", "instance_norm", "batch_norm",
+		"rms_norm", "silu", "tanh", "scaled_dot_product_attention"} {
 		if !others[op] {
 			t.Errorf("%s: one form", op)
 		}
@@ -146,7 +147,8 @@ func TestBackwardRefused(t *testing.T) {
 		}
 		y := g.Add(op, "output", g.Input("input"))
 		a := grad.Ask{Of: []int{y}, By: g.Inputs, Saved: []grad.Saved{c.saved}}
-		_, err = grad.Backward(g, graph.Mode{Precision: fp16.Float64}, a, graph.Type{Shape: []int{2, 3}, Format: fp16.Float64})
+		_, err = grad.Backward(g, graph.Mode{Precision: fp16.Float64}, a,
+			graph.Type{Shape: []int{2, 3}, Format: fp16.Float64})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.saved, err, c.want)
 		}

@@ -53,7 +53,9 @@ func (s *step) byKernel(p conv.Params, groups int) int {
 		if groups == 1 {
 			return v
 		}
-		return s.apply(graph.Slice{Axes: graph.Ints{1}, Start: graph.Ints{k * channels}, End: graph.Ints{(k + 1) * channels}}, v)
+		return s.apply(graph.Slice{
+			Axes: graph.Ints{1}, Start: graph.Ints{k * channels}, End: graph.Ints{(k + 1) * channels},
+		}, v)
 	}
 	var all []int
 	for k := range groups {

@@ -137,7 +137,8 @@ func gelu(s *step, x, y, d int) int {
 	if s.op.(graph.Act).Func == act.GELU {
 		p := s.scale(0.5, s.with(pointwise.Add, s.f("erf", s.scale(math.Sqrt2/2, x)), 1))
 		density := s.scale(1/math.Sqrt(2*math.Pi), s.f("exp", s.scale(-0.5, s.f("square", x))))
-		return s.named("dx", s.mul(d, s.named("slope", s.add(s.named("probability", p), s.mul(x, s.named("density", density))))))
+		return s.named("dx",
+			s.mul(d, s.named("slope", s.add(s.named("probability", p), s.mul(x, s.named("density", density))))))
 	}
 	const c = 0.044715
 	k, x2 := math.Sqrt(2/math.Pi), s.f("square", x)

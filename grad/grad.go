@@ -58,8 +58,11 @@ func Of(g *graph.Graph, m graph.Mode, of int, by []int, in ...graph.Type) (*grap
 
 // begin is the tape of a graph, with no gradient so far.
 func begin(g *graph.Graph, m graph.Mode, p *graph.Program, by []int) *tape {
-	t := &tape{mode: m, names: map[string]int{}, constants: map[string]int{}, grads: slices.Repeat([]int{none}, len(g.Values))}
-	t.graph = &graph.Graph{Values: slices.Clone(g.Values), Nodes: slices.Clone(g.Nodes), Inputs: slices.Clone(g.Inputs), Outputs: slices.Clone(g.Outputs), Kept: g.Kept}
+	t := &tape{
+		mode: m, names: map[string]int{}, constants: map[string]int{}, grads: slices.Repeat([]int{none}, len(g.Values)),
+	}
+	t.graph = &graph.Graph{Values: slices.Clone(g.Values), Nodes: slices.Clone(g.Nodes), Inputs: slices.Clone(g.Inputs),
+		Outputs: slices.Clone(g.Outputs), Kept: g.Kept}
 	for v := range g.Values {
 		t.types = append(t.types, p.Type(v))
 	}
@@ -137,7 +140,8 @@ func (t *tape) back(n *graph.Node) {
 	for _, v := range n.Out {
 		s.g = append(s.g, t.grads[v])
 	}
-	if s.d = s.g[0]; !slices.ContainsFunc(s.g, func(d int) bool { return d != none }) || !slices.ContainsFunc(n.In, func(v int) bool { return t.active[v] }) {
+	if s.d = s.g[0]; !slices.ContainsFunc(s.g, func(d int) bool { return d != none }) ||
+		!slices.ContainsFunc(n.In, func(v int) bool { return t.active[v] }) {
 		return
 	}
 	if len(n.In) > 0 {

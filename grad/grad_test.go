@@ -59,7 +59,8 @@ func TestSumsAndZeros(t *testing.T) {
 	x, unused := g.Input("x"), g.Input("unused")
 	y := g.Add(graph.Binary{Of: pointwise.Mul}, "y", x, x)
 	g.Outputs = []int{g.Add(graph.Addition, "z", y, x)}
-	got := run(t, g, graph.Mode{}, tensor.Of(fp16.Float64, []float64{3, -1}, 2), tensor.Of(fp16.Float64, []float64{1, 1, 1}, 3))
+	got := run(t, g, graph.Mode{}, tensor.Of(fp16.Float64, []float64{3, -1}, 2),
+		tensor.Of(fp16.Float64, []float64{1, 1, 1}, 3))
 	if s := fmt.Sprint(got[1].Data, got[2].Data); s != "[7 -1] [0 0 0]" {
 		t.Errorf("%s, want [7 -1] [0 0 0]", s)
 	}
@@ -80,7 +81,8 @@ func TestUnsupported(t *testing.T) {
 	g.Outputs = []int{g.Add(graph.Addition, "sum", a, b)}
 	_, err = grad.Of(g, graph.Mode{}, g.Outputs[0], g.Inputs, graph.Type{Shape: []int{2, 2}, Format: fp16.Float64})
 	var all grad.Unsupported
-	if !errors.As(err, &all) || len(all) != 2 || !strings.HasPrefix(all[0], "first: prod: ") || !strings.HasPrefix(all[1], "second: einsum: ") || strings.Contains(err.Error(), "\n") {
+	if !errors.As(err, &all) || len(all) != 2 || !strings.HasPrefix(all[0], "first: prod: ") ||
+		!strings.HasPrefix(all[1], "second: einsum: ") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v: want first and second in one line", err)
 	}
 	if _, err := grad.Of(g, graph.Mode{}, a, g.Inputs, graph.Type{Shape: []int{2, 2}, Format: fp16.Int64}); err == nil {
@@ -96,7 +98,8 @@ func TestLastOneStays(t *testing.T) {
 	y := g.Add(graph.Scatter{}, "y", x, index, src)
 	w := g.Constant("w", tensor.Of(fp16.Float64, []float64{10, 20, 30}, 3))
 	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Mul}, "wy", y, w)}
-	got := run(t, g, graph.Mode{}, tensor.Of(fp16.Float64, []float64{1, 2, 3}, 3), tensor.Of(fp16.Float64, []float64{4, 5, 6}, 3))
+	got := run(t, g, graph.Mode{}, tensor.Of(fp16.Float64, []float64{1, 2, 3}, 3),
+		tensor.Of(fp16.Float64, []float64{4, 5, 6}, 3))
 	if s := fmt.Sprint(got[1].Data, got[2].Data); s != "[0 20 0] [0 10 30]" {
 		t.Errorf("%s, want [0 20 0] [0 10 30]", s)
 	}
@@ -112,7 +115,9 @@ func TestFormats(t *testing.T) {
 		w := g.Constant("w", tensor.FromFloat32([]float32{0.5, -2, 1.25, 3}, 2, 2))
 		h := g.Add(graph.Linear{}, "h", x, w)
 		e, _ := graph.Bind("exp", nil)
-		g.Outputs = []int{g.Add(graph.Reduction{Of: "sum"}, "e", g.Add(graph.Act{Func: act.SiLU}, "silu", g.Add(e, "exp", h)))}
+		g.Outputs = []int{
+			g.Add(graph.Reduction{Of: "sum"}, "e", g.Add(graph.Act{Func: act.SiLU}, "silu", g.Add(e, "exp", h))),
+		}
 		got := run(t, g, m, tensor.FromFloat32([]float32{0.1, 0.2, 0.3, -0.4}, 2, 2))[1]
 		if got.Format != fp16.Float32 {
 			t.Errorf("%s: a gradient of %v numbers by float32 ones", precision, got.Format)
@@ -132,7 +137,8 @@ func TestConstantExponent(t *testing.T) {
 	x := tensor.Of(fp16.Float64, []float64{-3, -.5, 2}, 3)
 	for _, n := range []float64{2, 3, -1} {
 		g := graph.New(nil)
-		of := g.Add(graph.Binary{Of: pointwise.Pow}, "y", g.Input("x"), g.Constant("n", tensor.Of(fp16.Float64, []float64{n}, 1)))
+		of := g.Add(graph.Binary{Of: pointwise.Pow}, "y", g.Input("x"),
+			g.Constant("n", tensor.Of(fp16.Float64, []float64{n}, 1)))
 		g.Outputs = []int{of}
 		d, err := grad.Of(g, mode(t, "float64"), of, g.Inputs, graph.Type{Shape: x.Shape, Format: x.Format})
 		if err != nil {

@@ -142,7 +142,8 @@ func slice(s *step) {
 		}
 		shape := slices.Clone(s.shape(d))
 		shape[a] = in[a]
-		d = s.apply(graph.IndexAdd{Axis: a}, s.full(0, graph.Type{Shape: shape, Format: s.types[d].Format}), s.index(places), d)
+		d = s.apply(graph.IndexAdd{Axis: a}, s.full(0, graph.Type{Shape: shape, Format: s.types[d].Format}),
+			s.index(places), d)
 	}
 	s.give(0, d)
 }

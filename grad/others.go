@@ -23,7 +23,9 @@ func init() {
 			s.fromSums([]int{2}, o.Eps, s.groups(o.Groups), true)
 		}},
 		"instance_norm": {
-			"from sums":   func(s *step) { s.fromSums([]int{2}, s.op.(graph.InstanceNorm).Eps, s.groups(s.shape(s.x)[1]), true) },
+			"from sums": func(s *step) {
+				s.fromSums([]int{2}, s.op.(graph.InstanceNorm).Eps, s.groups(s.shape(s.x)[1]), true)
+			},
 			"weight last": func(s *step) { s.weightLast(s.spatial(2), s.op.(graph.InstanceNorm).Eps) },
 		},
 		"batch_norm": {"weight last": func(s *step) {
@@ -42,7 +44,8 @@ func init() {
 		// the softmax again, and not e^y
 		"log_softmax": {"softmax": func(s *step) {
 			p := s.named("probabilities", s.apply(graph.Softmax{Axis: s.op.(graph.Softmax).Axis}, s.x))
-			s.give(0, s.named("dx", s.sub(s.d, s.named("probabilities_sum", s.mul(p, s.named("row_sum", s.sum(s.d, s.rowAxes())))))))
+			s.give(0, s.named("dx",
+				s.sub(s.d, s.named("probabilities_sum", s.mul(p, s.named("row_sum", s.sum(s.d, s.rowAxes())))))))
 		}},
 		// p (1 + x (1 - p))
 		"silu": {"product": func(s *step) {

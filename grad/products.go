@@ -9,7 +9,8 @@ import (
 
 // products are the rules of sums of products.
 func products() map[string]rule {
-	return map[string]rule{"matmul": product, "mm": product, "bmm": product, "linear": linear, "addmm": addmm, "baddbmm": addmm, "gemm": gemm, "einsum": einsum,
+	return map[string]rule{"matmul": product, "mm": product, "bmm": product, "linear": linear, "addmm": addmm,
+		"baddbmm": addmm, "gemm": gemm, "einsum": einsum,
 		"scaled_dot_product_attention": func(s *step) { s.attention(false, false) }}
 }
 

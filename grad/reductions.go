@@ -43,7 +43,8 @@ func (s *step) along(given graph.Ints) []int { return axesOf(given, len(s.shape(
 
 // equalShares gives d to those numbers of a value that are the reduced one, an equal part to each.
 func (s *step) equalShares(axes []int, x, y int) {
-	is := s.apply(graph.Cast{Dtype: s.types[x].Format.String()}, s.apply(graph.Binary{Of: pointwise.Equal}, x, s.keep(y, s.x, axes)))
+	is := s.apply(graph.Cast{Dtype: s.types[x].Format.String()},
+		s.apply(graph.Binary{Of: pointwise.Equal}, x, s.keep(y, s.x, axes)))
 	s.give(0, s.mul(s.div(s.keep(s.d, s.x, axes), s.sum(is, axes)), is))
 }
 
@@ -68,7 +69,8 @@ func (s *step) toPlaces(axis, d, index int) {
 		s.give(0, d)
 		return
 	}
-	s.give(0, s.apply(graph.ScatterAdd{Axis: axis}, s.full(0, graph.Type{Shape: s.shape(s.x), Format: s.types[d].Format}), index, d))
+	s.give(0, s.apply(graph.ScatterAdd{Axis: axis},
+		s.full(0, graph.Type{Shape: s.shape(s.x), Format: s.types[d].Format}), index, d))
 }
 
 // logSumExp: e^(x-y), the softmax.
@@ -107,7 +109,8 @@ func vectorNorm(s *step) {
 	case o.Order == 2:
 		s.give(0, s.mul(d, s.except(s.with(pointwise.Equal, y, 0), s.div(s.x, y))))
 	case math.IsInf(float64(o.Order), 0):
-		is := s.apply(graph.Cast{Dtype: s.types[s.x].Format.String()}, s.apply(graph.Binary{Of: pointwise.Equal}, s.f("abs", s.x), y))
+		is := s.apply(graph.Cast{Dtype: s.types[s.x].Format.String()},
+			s.apply(graph.Binary{Of: pointwise.Equal}, s.f("abs", s.x), y))
 		s.give(0, s.mul(s.div(d, s.sum(is, axes)), s.mul(is, s.f("sign", s.x))))
 	default:
 		s.refuse("no rule for this order")
@@ -119,10 +122,12 @@ func softmax(s *step) {
 	o := s.op.(graph.Softmax)
 	axes := s.rowAxes()
 	if o.Log {
-		s.give(0, s.named("dx", s.sub(s.d, s.named("probabilities_sum", s.mul(s.f("exp", s.y), s.named("row_sum", s.sum(s.d, axes)))))))
+		s.give(0, s.named("dx",
+			s.sub(s.d, s.named("probabilities_sum", s.mul(s.f("exp", s.y), s.named("row_sum", s.sum(s.d, axes)))))))
 		return
 	}
-	s.give(0, s.named("dx", s.mul(s.y, s.named("dy_centred", s.sub(s.d, s.named("row_sum", s.sum(s.named("dy_y", s.mul(s.d, s.y)), axes)))))))
+	s.give(0, s.named("dx", s.mul(s.y,
+		s.named("dy_centred", s.sub(s.d, s.named("row_sum", s.sum(s.named("dy_y", s.mul(s.d, s.y)), axes)))))))
 }
 
 // glu, a sigmoid(b): d sigmoid(b), and d a sigmoid(b) (1 - sigmoid(b)).

@@ -16,10 +16,14 @@ var severalOutputs = map[string]bool{"split": true, "chunk": true, "unbind": tru
 
 // flat are the operations whose derivative is 0 wherever there is one: nothing that they make
 // depends on their inputs for gradients.
-var flat = map[string]bool{"sign": true, "floor": true, "ceil": true, "trunc": true, "round": true, "floor_divide": true}
+var flat = map[string]bool{
+	"sign": true, "floor": true, "ceil": true, "trunc": true, "round": true, "floor_divide": true,
+}
 
 func init() {
-	for _, of := range []map[string]rule{functions(), arithmetic(), products(), reductions(), norms(), convolutions(), moves(), indexed(), scattered()} {
+	for _, of := range []map[string]rule{
+		functions(), arithmetic(), products(), reductions(), norms(), convolutions(), moves(), indexed(), scattered(),
+	} {
 		maps.Copy(rules, of)
 	}
 }

@@ -78,7 +78,8 @@ func (c *gradientCase) graph(t *testing.T) (g *graph.Graph, total int, in []*ten
 			continue
 		}
 		w := g.Constant(fmt.Sprint("w", k), c.Outputs[k].tensor())
-		sum := g.Add(graph.Reduction{Of: "sum"}, fmt.Sprint("sum", k), g.Add(graph.Binary{Of: pointwise.Mul}, fmt.Sprint("wy", k), y, w))
+		sum := g.Add(graph.Reduction{Of: "sum"}, fmt.Sprint("sum", k),
+			g.Add(graph.Binary{Of: pointwise.Mul}, fmt.Sprint("wy", k), y, w))
 		if total >= 0 {
 			sum = g.Add(graph.Addition, fmt.Sprint("total", k), total, sum)
 		}

@@ -10,7 +10,9 @@ import (
 // Apply evaluates an operation alone, of inputs as they are stored, without noise, and returns its outputs: tensors
 // that fresh makes. It is a program of one node, of which no memory is counted: who evaluates one operation
 // after the other, of small tensors, would pay more for a graph of each than for the numbers.
-func Apply(op Op, m Mode, fresh func(f fp16.Format, shape ...int) *tensor.Tensor, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+func Apply(
+	op Op, m Mode, fresh func(f fp16.Format, shape ...int) *tensor.Tensor, in ...*tensor.Tensor,
+) ([]*tensor.Tensor, error) {
 	n := Node{Op: op, In: make([]int, len(in))}
 	p := &Program{mode: m, types: make([]Type, len(in))}
 	for k, t := range in {

@@ -12,8 +12,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestApply: of every operation that is drawn, what it gives alone is what a graph of it gives, with operands as they are
-// stored and as autocast rounds them.
+// TestApply: of every operation that is drawn, what it gives alone is what a graph of it gives, with operands as they
+// are stored and as autocast rounds them.
 func TestApply(t *testing.T) {
 	for _, mode := range []graph.Mode{{Precision: fp16.Float32}, {Precision: fp16.BFloat16, Autocast: graph.CUDA2}} {
 		applyAlone(t, mode)
@@ -22,7 +22,8 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := graph.Apply(linear, graph.Mode{Precision: fp16.Float32}, tensor.New, tensor.New(fp16.Float32, 3)); err == nil || !strings.HasPrefix(err.Error(), "linear: ") {
+	if _, err := graph.Apply(linear, graph.Mode{Precision: fp16.Float32}, tensor.New,
+		tensor.New(fp16.Float32, 3)); err == nil || !strings.HasPrefix(err.Error(), "linear: ") {
 		t.Errorf("%v: want an error of linear", err)
 	}
 }
@@ -37,7 +38,8 @@ func applyAlone(t *testing.T, mode graph.Mode) {
 			types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
 		}
 		p, err := c.Graph.Infer(mode, types...)
-		if err != nil || len(c.Graph.Nodes) != 1 || !slices.Equal(c.Graph.Nodes[0].In, c.Graph.Inputs) || len(c.Graph.Outputs) == 0 {
+		if err != nil || len(c.Graph.Nodes) != 1 || !slices.Equal(c.Graph.Nodes[0].In, c.Graph.Inputs) ||
+			len(c.Graph.Outputs) == 0 {
 			continue
 		}
 		want, err := p.Run(&graph.Run{}, in...)
@@ -61,5 +63,6 @@ func applyAlone(t *testing.T, mode graph.Mode) {
 }
 
 func sameTensor(a, b *tensor.Tensor) bool {
-	return a.Format == b.Format && a.SameShape(b) && slices.EqualFunc(a.Data, b.Data, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
+	return a.Format == b.Format && a.SameShape(b) &&
+		slices.EqualFunc(a.Data, b.Data, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }

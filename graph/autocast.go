@@ -99,10 +99,12 @@ func (m Mode) result(op string, c casts, in ...fp16.Format) (fp16.Format, error)
 		return fp16.Float32, nil
 	case fail:
 		if widest != fp16.Float32 {
-			return 0, fmt.Errorf("%s of %v numbers with float32 weights: PyTorch's autocast %v stops with an error: want another norm, or another autocast", op, widest, m.Autocast)
+			return 0, fmt.Errorf("%s of %v numbers with float32 weights: PyTorch's autocast %v stops with an error: "+
+				"want another norm, or another autocast", op, widest, m.Autocast)
 		}
 	case unrecorded:
-		return 0, fmt.Errorf("%s: what PyTorch's autocast %v makes of it was not recorded: want autocast cuda or cpu, of 2.x", op, m.Autocast)
+		return 0, fmt.Errorf("%s: what PyTorch's autocast %v makes of it was not recorded: "+
+			"want autocast cuda or cpu, of 2.x", op, m.Autocast)
 	}
 	return widest, nil
 }

@@ -50,7 +50,8 @@ func ExampleBind() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	of, err := op.Infer(graph.Mode{Precision: fp16.Float32}, []graph.Type{{Shape: []int{1, 8, 5, 6}, Format: fp16.Float32}})
+	of, err := op.Infer(graph.Mode{Precision: fp16.Float32},
+		[]graph.Type{{Shape: []int{1, 8, 5, 6}, Format: fp16.Float32}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestFewPixels: convolutions of few pixels, which are products of matrices, have the bits of the same sample among many,
-// which is convolved, on images and lines, in every mode and instruction set, with any geometry and numbers that are not
-// finite.
+// TestFewPixels: convolutions of few pixels, which are products of matrices, have the bits of the same sample among
+// many, which is convolved, on images and lines, in every mode and instruction set, with any geometry and numbers that
+// are not finite.
 func TestFewPixels(t *testing.T) {
 	isa := asm.ISA()
 	defer asm.Use(isa)
@@ -31,7 +31,8 @@ func TestFewPixels(t *testing.T) {
 		attributes := fmt.Sprintf(`{"stride": %d, "dilation": %d, "padding": %d}`, stride, dilation, pad)
 		if trial%2 == 0 {
 			name, x, w = "conv2d", append(x, long), append(w, k)
-			attributes = fmt.Sprintf(`{"stride": [%d, %[1]d], "dilation": [%d, %[2]d], "padding": [%d, %[3]d]}`, stride, dilation, pad)
+			attributes = fmt.Sprintf(`{"stride": [%d, %[1]d], "dilation": [%d, %[2]d], "padding": [%d, %[3]d]}`,
+				stride, dilation, pad)
 		}
 		random := func(shape []int) *tensor.Tensor {
 			out := tensor.New(fp16.Float32, shape...)
@@ -48,7 +49,9 @@ func TestFewPixels(t *testing.T) {
 		if trial%5 == 0 {
 			image.Data[r.IntN(len(image.Data))] = []float64{math.Inf(-1), math.NaN(), 1e38}[trial/5%3]
 		}
-		m := [][2]string{{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cpu"}, {"float32", ""}, {"float64", ""}}[trial%6]
+		m := [][2]string{
+			{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cpu"}, {"float32", ""}, {"float64", ""},
+		}[trial%6]
 		mode, err := ParseMode(m[0], m[1])
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +90,8 @@ func TestFewPixels(t *testing.T) {
 		}
 		for i, v := range got.Data {
 			if math.Float64bits(v) != math.Float64bits(want.Data[i]) {
-				t.Fatalf("trial %d, %s %s of %v by %v in %v: number %d is %v, want %v", trial, name, attributes, x, w, mode, i, v, want.Data[i])
+				t.Fatalf("trial %d, %s %s of %v by %v in %v: number %d is %v, want %v",
+					trial, name, attributes, x, w, mode, i, v, want.Data[i])
 			}
 		}
 	}

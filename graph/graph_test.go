@@ -193,18 +193,28 @@ func TestInferRefuses(t *testing.T) {
 		want string
 	}{
 		{"no input", func(g *graph.Graph) {}, nil, "graph: 0 inputs: want 1"},
-		{"an image of other channels", func(g *graph.Graph) {}, []graph.Type{{Shape: []int{1, 3, 4, 5}, Format: fp16.Float32}}, "y: input has 3 channels: want 2"},
-		{"a matrix", func(g *graph.Graph) {}, []graph.Type{{Shape: []int{4, 5}, Format: fp16.Float32}}, "y: input of shape [4 5]: want [N,C,H,W]"},
-		{"a cycle", func(g *graph.Graph) { g.Nodes[0].In[0] = g.Nodes[2].Out[0] }, []graph.Type{image}, `y: input 0: "sum" is not made yet: want an order in which each node reads what is there before it`},
-		{"a value made twice", func(g *graph.Graph) { g.Nodes[2].Out = g.Nodes[1].Out }, []graph.Type{image}, `z: output 0: "z" is made twice: want each value made once`},
+		{"an image of other channels", func(g *graph.Graph) {},
+			[]graph.Type{{Shape: []int{1, 3, 4, 5}, Format: fp16.Float32}}, "y: input has 3 channels: want 2"},
+		{"a matrix", func(g *graph.Graph) {}, []graph.Type{{Shape: []int{4, 5}, Format: fp16.Float32}},
+			"y: input of shape [4 5]: want [N,C,H,W]"},
+		{"a cycle", func(g *graph.Graph) { g.Nodes[0].In[0] = g.Nodes[2].Out[0] }, []graph.Type{image},
+			`y: input 0: "sum" is not made yet: want an order in which each node reads what is there before it`},
+		{"a value made twice", func(g *graph.Graph) { g.Nodes[2].Out = g.Nodes[1].Out }, []graph.Type{image},
+			`z: output 0: "z" is made twice: want each value made once`},
 		{"an output that nothing makes", func(g *graph.Graph) {
 			g.Values = append(g.Values, graph.Value{Name: "lost"})
 			g.Outputs = []int{len(g.Values) - 1}
 		}, []graph.Type{image}, `graph: output "lost": made by no node`},
-		{"an output too many", func(g *graph.Graph) { g.Nodes[1].Out = append(g.Nodes[1].Out, g.Nodes[2].Out...) }, []graph.Type{image}, "z: 2 outputs: want 1 of relu"},
-		{"an input too many", func(g *graph.Graph) { g.Add(relu, "two", 0, 0) }, []graph.Type{image}, "two: 2 inputs: want 1"},
-		{"inputs of two shapes", func(g *graph.Graph) { g.Add(graph.Addition, "odd", 0, g.Add(graph.NewAvgPool(2), "half", 0)) }, []graph.Type{image}, "odd: shapes [[1 2 4 5] [1 2 2 2]]: want dimensions that are equal, or 1, from the last one on"},
-		{"an image too large", func(g *graph.Graph) { g.Add(graph.NewInterpolate("nearest", 1<<20), "huge", 0) }, []graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
+		{"an output too many", func(g *graph.Graph) { g.Nodes[1].Out = append(g.Nodes[1].Out, g.Nodes[2].Out...) },
+			[]graph.Type{image}, "z: 2 outputs: want 1 of relu"},
+		{"an input too many", func(g *graph.Graph) { g.Add(relu, "two", 0, 0) }, []graph.Type{image},
+			"two: 2 inputs: want 1"},
+		{"inputs of two shapes", func(g *graph.Graph) {
+			g.Add(graph.Addition, "odd", 0, g.Add(graph.NewAvgPool(2), "half", 0))
+		}, []graph.Type{image},
+			"odd: shapes [[1 2 4 5] [1 2 2 2]]: want dimensions that are equal, or 1, from the last one on"},
+		{"an image too large", func(g *graph.Graph) { g.Add(graph.NewInterpolate("nearest", 1<<20), "huge", 0) },
+			[]graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
 		{"groups that do not divide", func(g *graph.Graph) {
 			c := g.Constant("one", numbers(1, 2))
 			g.Add(graph.GroupNorm{Groups: 3}, "norm", 0, c, c)

@@ -98,7 +98,8 @@ func TestIndexAgainstPyTorch(t *testing.T) {
 		}
 		for i, s := range call.Out {
 			want := s.tensor()
-			same := slices.EqualFunc(out[i].Data, want.Data, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+			same := slices.EqualFunc(out[i].Data, want.Data,
+				func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
 			if !same || !slices.Equal(out[i].Shape, want.Shape) || out[i].Format != want.Format {
 				t.Errorf("call %d: %s %s of %v: output %d is %v %v %v, PyTorch has %v %v %v", k, call.Op, call.Attributes, types, i,
 					out[i].Format, out[i].Shape, out[i].Data, want.Format, want.Shape, want.Data)

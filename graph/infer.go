@@ -44,7 +44,8 @@ func (g *Graph) Infer(m Mode, in ...Type) (*Program, error) {
 		of := make([]Type, len(n.In))
 		for k, v := range n.In {
 			if !known[v] {
-				return nil, fmt.Errorf("%s: input %d: %q is not made yet: want an order in which each node reads what is there before it", g.Name(n), k, g.Values[v].Name)
+				return nil, fmt.Errorf("%s: input %d: %q is not made yet: "+
+					"want an order in which each node reads what is there before it", g.Name(n), k, g.Values[v].Name)
 			}
 			of[k] = p.types[v]
 		}

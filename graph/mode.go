@@ -42,7 +42,8 @@ func ParseMode(precision, autocast string) (Mode, error) {
 	case f == fp16.Float32 && (rounding == "fast" || rounding == FastContract):
 		m.Fast = true
 	case f == fp16.Float32 && strings.HasPrefix(rounding, "fast-"):
-		return Mode{}, fmt.Errorf("precision %.60q: another version of fast arithmetic: this program has %s", precision, FastContract)
+		return Mode{}, fmt.Errorf("precision %.60q: another version of fast arithmetic: this program has %s",
+			precision, FastContract)
 	case f != fp16.TF32:
 		return Mode{}, fmt.Errorf("precision %.60q: want a rounding after tf32 only, and fast after float32 only", precision)
 	default:
@@ -116,7 +117,7 @@ func (m Mode) Output() fp16.Format {
 // results obey. Results of one contract have the same bits everywhere.
 const Contract = "1"
 
-// FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations
-// in a written order, for convolutions, products, norms, softmax and GELU. Its results have the same bits everywhere too;
-// they are not rounded once.
+// FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations in a written order, for
+// convolutions, products, norms, softmax and GELU. Its results have the same bits everywhere too; they are not rounded
+// once.
 const FastContract = "fast-5"

@@ -53,7 +53,8 @@ func (o Attention) Infer(m Mode, in []Type) (Inference, error) {
 	case last(0, 1) < 1:
 		return Inference{}, fmt.Errorf("query of shape %v: want numbers along the last dimension", in[0].Shape)
 	case last(1, 1) != last(0, 1):
-		return Inference{}, fmt.Errorf("key of shape %v: want %d numbers along the last dimension, as the query has", in[1].Shape, last(0, 1))
+		return Inference{}, fmt.Errorf("key of shape %v: want %d numbers along the last dimension, as the query has",
+			in[1].Shape, last(0, 1))
 	case last(2, 2) != last(1, 2):
 		return Inference{}, fmt.Errorf("value of shape %v: want %d rows, one for each key", in[2].Shape, last(1, 2))
 	}
@@ -68,7 +69,8 @@ func (o Attention) Infer(m Mode, in []Type) (Inference, error) {
 		}
 		for k := 1; k < 3; k++ {
 			if n := last(k, 3); n < 1 || h%n != 0 {
-				return Inference{}, fmt.Errorf("enable_gqa: %d heads of the query and %d of %s: want a multiple", h, n, []string{"", "key", "value"}[k])
+				return Inference{}, fmt.Errorf("enable_gqa: %d heads of the query and %d of %s: want a multiple", h, n,
+					[]string{"", "key", "value"}[k])
 			}
 			s[k] = slices.Clone(s[k])
 			s[k][len(s[k])-3] = h
@@ -80,12 +82,15 @@ func (o Attention) Infer(m Mode, in []Type) (Inference, error) {
 	}
 	leading, err := spread(heads)
 	if err != nil {
-		return Inference{}, fmt.Errorf("query of shape %v, key of shape %v and value of shape %v: want leading dimensions that are equal or 1", in[0].Shape, in[1].Shape, in[2].Shape)
+		return Inference{}, fmt.Errorf("query of shape %v, key of shape %v and value of shape %v: want leading "+
+			"dimensions that are equal or 1", in[0].Shape, in[1].Shape, in[2].Shape)
 	}
 	if len(in) == 4 {
 		scores := append(slices.Clone(leading), last(0, 2), last(1, 2))
 		if all, err := spread([]Type{{Shape: scores}, in[3]}); len(s[3]) < 2 || err != nil || !slices.Equal(all, scores) {
-			return Inference{}, fmt.Errorf("mask of shape %v: want one of two dimensions or more that can be spread to %v", s[3], scores)
+			return Inference{}, fmt.Errorf(
+				"mask of shape %v: want one of two dimensions or more that can be spread to %v", s[3], scores,
+			)
 		}
 	}
 	shape := append(slices.Clone(leading), last(0, 2), last(2, 1))

@@ -66,8 +66,11 @@ func (o EmbeddingBag) Infer(m Mode, in []Type) (Inference, error) {
 	default:
 		return Inference{}, fmt.Errorf("input 1: shape %v: want an index [n] or [B,L]", i)
 	}
-	if len(rest) > 1 || len(rest) == 1 && (o.Mode != "sum" || !slices.Equal(rest[0].Shape, i) || rest[0].Format != in[0].Format) {
-		return Inference{}, fmt.Errorf("input %d: want nothing, or for mode sum factors of shape %v and of the table's format", len(in)-1, i)
+	if len(rest) > 1 ||
+		len(rest) == 1 && (o.Mode != "sum" || !slices.Equal(rest[0].Shape, i) || rest[0].Format != in[0].Format) {
+		return Inference{}, fmt.Errorf(
+			"input %d: want nothing, or for mode sum factors of shape %v and of the table's format", len(in)-1, i,
+		)
 	}
 	return moved(m, o, in, []int{count, table[1]}, nil)
 }

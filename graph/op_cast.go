@@ -117,10 +117,12 @@ func (q Quantization) check(in []Type) error {
 	}
 	fits := q.BlockSize > 0 && len(s) == len(x)
 	for i := range s {
-		fits = fits && (i == a && (int64(x[i])+int64(q.BlockSize)-1)/int64(q.BlockSize) == int64(s[i]) || i != a && s[i] == x[i])
+		fits = fits &&
+			(i == a && (int64(x[i])+int64(q.BlockSize)-1)/int64(q.BlockSize) == int64(s[i]) || i != a && s[i] == x[i])
 	}
 	if !fits {
-		return fmt.Errorf("block_size: %d: want the scale's shape %v to be the input's, %v, with blocks of so many along axis %d", q.BlockSize, s, x, a)
+		return fmt.Errorf("block_size: %d: want the scale's shape %v to be the input's, "+
+			"%v, with blocks of so many along axis %d", q.BlockSize, s, x, a)
 	}
 	return nil
 }

@@ -74,7 +74,8 @@ func (o Cat) Infer(m Mode, in []Type) (Inference, error) {
 			fits = i == a || t.Shape[i] == shape[i]
 		}
 		if !fits {
-			return Inference{}, fmt.Errorf("input %d: shape %v: want that of input 0, %v, but for axis %d", k, t.Shape, in[0].Shape, a)
+			return Inference{}, fmt.Errorf("input %d: shape %v: want that of input 0, %v, but for axis %d",
+				k, t.Shape, in[0].Shape, a)
 		}
 		if shape[a] += t.Shape[a]; shape[a] > mostElements || shape[a] < 0 {
 			return Inference{}, fmt.Errorf("input %d: too long an output: want at most 2^40 elements", k)

@@ -138,7 +138,8 @@ func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
 		if c.Params == conv.Square(c.Stride[0], c.Pad[0], c.Padding) {
 			by = fmt.Sprint(c.Pad[0])
 		}
-		return Inference{}, fmt.Errorf("image is %dx%d: want at least %dx%d for %s padding by %s", h, wd, lh, lw, c.Padding, by)
+		return Inference{}, fmt.Errorf("image is %dx%d: want at least %dx%d for %s padding by %s",
+			h, wd, lh, lw, c.Padding, by)
 	}
 	oh, ow := c.OutSize(h, wd, w[2], w[3])
 	if oh < 1 || ow < 1 {
@@ -222,7 +223,8 @@ func kernelOf(c *Call, groups int, transposed bool, part string, take func(*tens
 	if transposed {
 		prepare = conv.NewGroupedTransposedKernel
 	}
-	return c.Keep(key, []int{1, 2}, func() any { return newKernel(mode, of, take(c.in[1]), bias, groups, prepare) }).(*Kernel)
+	return c.Keep(key, []int{1, 2},
+		func() any { return newKernel(mode, of, take(c.in[1]), bias, groups, prepare) }).(*Kernel)
 }
 
 // asItIs takes all of a weight.
@@ -248,10 +250,12 @@ func keyOf(m Mode, operands fp16.Format, bias *tensor.Tensor, groups int) kernel
 // Kernel returns the kernel of a convolution in groups with constant weights, operands
 // rounded to a format; bias may be nil.
 func (k *Kept) Kernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int) *Kernel {
-	return k.get(keptKey{weight, keyOf(m, operands, bias, groups)}, func() any { return newKernel(m, operands, weight, bias, groups, conv.NewGroupedKernel) }).(*Kernel)
+	return k.get(keptKey{weight, keyOf(m, operands, bias, groups)},
+		func() any { return newKernel(m, operands, weight, bias, groups, conv.NewGroupedKernel) }).(*Kernel)
 }
 
-func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int, prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {
+func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int,
+	prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {
 	w := *m.cast(weight, operands)
 	w.Format = operands
 	k, b := &Kernel{}, []float64(nil)
@@ -287,10 +291,11 @@ func (k *Kernel) addBias(y *tensor.Tensor) {
 func init() {
 	for _, n := range []int{1, 3} {
 		for _, transposed := range []bool{false, true} {
-			bind(Convolution{axes{stride: make([]int, n)}, transposed}.Name(), since2(half, half), func(attributes []byte) (Op, error) {
-				a, err := readConvolution(attributes, n, transposed)
-				return Convolution{a, transposed}, err
-			})
+			bind(Convolution{axes{stride: make([]int, n)}, transposed}.Name(), since2(half, half),
+				func(attributes []byte) (Op, error) {
+					a, err := readConvolution(attributes, n, transposed)
+					return Convolution{a, transposed}, err
+				})
 		}
 	}
 	bind("conv2d", casts{half, half, half, half}, bindConv)

@@ -67,14 +67,21 @@ func (c *convolution) along(n int) (a axes, err error) {
 		before, after = before[:n], after[n:]
 	}
 	if a.before, err = before.each("padding", n, 0); err != nil {
-		return a, fmt.Errorf("padding: %d numbers: want 1, %d, one for each axis, or %d, also of the ends", len(before), n, 2*n)
+		return a, fmt.Errorf("padding: %d numbers: want 1, %d, one for each axis, or %d, also of the ends",
+			len(before), n, 2*n)
 	}
 	a.after, _ = after.each("padding", n, 0)
 	for _, k := range []struct {
 		name  string
 		of    []int
 		least int
-	}{{"stride", a.stride, 1}, {"dilation", a.dilation, 1}, {"padding", slices.Concat(a.before, a.after), 0}, {"output_padding", a.extra, 0}, {"groups", []int{a.groups}, 1}} {
+	}{
+		{"stride", a.stride, 1},
+		{"dilation", a.dilation, 1},
+		{"padding", slices.Concat(a.before, a.after), 0},
+		{"output_padding", a.extra, 0},
+		{"groups", []int{a.groups}, 1},
+	} {
 		for _, v := range k.of {
 			if v < k.least || v > mostStep {
 				return a, fmt.Errorf("%s: %d: want %d to 2^30", k.name, v, k.least)

@@ -174,7 +174,8 @@ func (c Convolution) Eval(call *Call) error {
 				}
 			}
 		}
-		k := kernelOf(call, c.groups, c.transposed, kernels(taps), func(w *tensor.Tensor) *tensor.Tensor { return c.tapWeights(w, taps) })
+		k := kernelOf(call, c.groups, c.transposed, kernels(taps),
+			func(w *tensor.Tensor) *tensor.Tensor { return c.tapWeights(w, taps) })
 		if err := c.convolve(slice, src, k, w.Shape[3], w.Shape[4]); err != nil {
 			return err
 		}

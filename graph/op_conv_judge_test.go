@@ -30,7 +30,9 @@ func TestConvolutionsJudged(t *testing.T) {
 	hashed.OnEach(t, *elements, func(o *hashed.Outputs) {
 		for axes := 1; axes <= 3; axes++ {
 			for _, transposed := range []bool{false, true} {
-				name := []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}[axes-1+3*map[bool]int{true: 1}[transposed]]
+				name := []string{
+					"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+				}[axes-1+3*map[bool]int{true: 1}[transposed]]
 				r := rand.New(rand.NewPCG(uint64(axes), uint64(len(name))))
 				for trial, seen := 0, 0; seen < *elements; trial++ {
 					c := newConvolution(r, axes, transposed)

@@ -69,13 +69,16 @@ func TestConvolutionAttributes(t *testing.T) {
 		`{"padding":[1,1,1,1]}`:      Conv{Params: conv.Square(1, 1, conv.Zeros), Groups: 1},
 		`{"padding":"same"}`:         Conv{Params: conv.Square(1, 0, conv.Zeros), Groups: 1, Same: true},
 		`{"padding_mode":"reflect"}`: Conv{Params: conv.Square(1, 0, conv.Reflect), Groups: 1},
-		`{"padding":[1,2,3,4],"stride":[1,2],"dilation":[3,1],"groups":4}`: Conv{Params: conv.Params{Stride: [2]int{1, 2}, Dilation: [2]int{3, 0}, Pad: [4]int{1, 2, 3, 4}}, Groups: 4},
+		`{"padding":[1,2,3,4],"stride":[1,2],"dilation":[3,1],"groups":4}`: Conv{
+			Params: conv.Params{Stride: [2]int{1, 2}, Dilation: [2]int{3, 0}, Pad: [4]int{1, 2, 3, 4}}, Groups: 4,
+		},
 	} {
 		if op := bound(t, "conv2d", attributes); op != want {
 			t.Errorf("%s: %v: want %v", attributes, op, want)
 		}
 	}
-	if op := bound(t, "conv_transpose2d", `{"stride":2,"output_padding":1}`); op != Op(ConvTranspose{Params: conv.Square(2, 0, conv.Zeros), Groups: 1, OutputPadding: [2]int{1, 1}}) {
+	if op := bound(t, "conv_transpose2d", `{"stride":2,"output_padding":1}`); op !=
+		Op(ConvTranspose{Params: conv.Square(2, 0, conv.Zeros), Groups: 1, OutputPadding: [2]int{1, 1}}) {
 		t.Errorf("%v", op)
 	}
 	for _, k := range []struct{ op, attributes, says string }{
@@ -90,7 +93,8 @@ func TestConvolutionAttributes(t *testing.T) {
 		{"conv2d", `{"output_padding":1}`, "conv2d: output_padding: [1]: want it of a transposed convolution"},
 		{"conv_transpose1d", `{"padding":"same"}`, "conv_transpose1d: padding: same: want numbers"},
 		{"conv_transpose2d", `{"padding_mode":"circular"}`, "conv_transpose2d: padding_mode: \"circular\": want zeros"},
-		{"conv_transpose3d", `{"output_padding":[0,0,9223372036854775807]}`, "conv_transpose3d: output_padding: 9223372036854775807"},
+		{"conv_transpose3d", `{"output_padding":[0,0,9223372036854775807]}`,
+			"conv_transpose3d: output_padding: 9223372036854775807"},
 	} {
 		if _, err := Bind(k.op, []byte(k.attributes)); err == nil || !strings.HasPrefix(err.Error(), k.says) {
 			t.Errorf("%s %s: %v: want %q", k.op, k.attributes, err, k.says)
@@ -105,17 +109,23 @@ func TestConvolutionAttributes(t *testing.T) {
 		{"conv3d", `{}`, []int{1, 2, 3, 4, 5}, []int{1, 2, 3, 3}, "weight of shape [1 2 3 3]: want 5 dimensions"},
 		{"conv3d", `{}`, []int{1, 2, 3, 4, 5}, []int{1, 3, 1, 1, 1}, "input has 2 channels: want 3"},
 		{"conv3d", `{}`, []int{1, 2, 3, 4, 5}, []int{1, 2, 4, 1, 1}, "depth: image is 1x3"},
-		{"conv1d", `{"padding":"same","stride":2}`, []int{1, 2, 3}, []int{1, 2, 3}, "padding: same: want a stride of 1, not 2"},
-		{"conv2d", `{"dilation":1073741824}`, []int{1, 1, 4, 4}, []int{1, 1, 1 << 34, 1}, "dilation: 1073741824: want less beside a size of 17179869184"},
-		{"conv_transpose3d", `{"stride":1073741824}`, []int{1, 1, 1 << 34, 1, 1}, []int{1, 1, 1, 1, 1}, "depth: stride: 1073741824: want less"},
-		{"conv_transpose1d", `{"output_padding":1}`, []int{1, 1, 4}, []int{1, 1, 1}, "output_padding: [0 1]: want less than the stride"},
+		{"conv1d", `{"padding":"same","stride":2}`, []int{1, 2, 3}, []int{1, 2, 3},
+			"padding: same: want a stride of 1, not 2"},
+		{"conv2d", `{"dilation":1073741824}`, []int{1, 1, 4, 4}, []int{1, 1, 1 << 34, 1},
+			"dilation: 1073741824: want less beside a size of 17179869184"},
+		{"conv_transpose3d", `{"stride":1073741824}`, []int{1, 1, 1 << 34, 1, 1}, []int{1, 1, 1, 1, 1},
+			"depth: stride: 1073741824: want less"},
+		{"conv_transpose1d", `{"output_padding":1}`, []int{1, 1, 4}, []int{1, 1, 1},
+			"output_padding: [0 1]: want less than the stride"},
 	} {
-		_, err := bound(t, k.op, k.attributes).Infer(Mode{Precision: fp16.Float32}, []Type{{k.x, fp16.Float32}, {k.w, fp16.Float32}})
+		_, err := bound(t, k.op, k.attributes).Infer(Mode{Precision: fp16.Float32},
+			[]Type{{k.x, fp16.Float32}, {k.w, fp16.Float32}})
 		if err == nil || !strings.HasPrefix(err.Error(), k.says) {
 			t.Errorf("%s %s: %v: want %q", k.op, k.attributes, err, k.says)
 		}
 	}
-	if _, err := (Conv{Params: conv.Params{Stride: [2]int{-1, 1}}}).Infer(Mode{Precision: fp16.Float32}, []Type{{[]int{1, 1, 4, 4}, fp16.Float32}, {[]int{1, 1, 1, 1}, fp16.Float32}}); err == nil {
+	if _, err := (Conv{Params: conv.Params{Stride: [2]int{-1, 1}}}).Infer(Mode{Precision: fp16.Float32},
+		[]Type{{[]int{1, 1, 4, 4}, fp16.Float32}, {[]int{1, 1, 1, 1}, fp16.Float32}}); err == nil {
 		t.Error("a negative stride is taken")
 	}
 }
@@ -125,7 +135,8 @@ func TestConvolutionAttributes(t *testing.T) {
 // every mode.
 func TestVolumes(t *testing.T) {
 	mode := Mode{Precision: fp16.Float32}
-	y, err := evaluated(t, mode, bound(t, "conv3d", "{}"), tensor.Of(fp16.Float32, []float64{1, 0x1p-24, 0x1p-24}, 1, 1, 3, 1, 1), tensor.Of(fp16.Float32, []float64{1, 1, 1}, 1, 1, 3, 1, 1))
+	y, err := evaluated(t, mode, bound(t, "conv3d", "{}"), tensor.Of(fp16.Float32, []float64{1, 0x1p-24, 0x1p-24}, 1, 1,
+		3, 1, 1), tensor.Of(fp16.Float32, []float64{1, 1, 1}, 1, 1, 3, 1, 1))
 	if err != nil || y.Data[0] != 1+0x1p-23 {
 		t.Errorf("%v, %v: want one rounding", y, err)
 	}
@@ -152,7 +163,9 @@ func TestVolumes(t *testing.T) {
 		{"conv3d", `{"padding":[3,0,0]}`, []float64{1, 2}, []float64{inf, 1}, []float64{0.5, 0.5, 1.5, inf, inf, 0.5, 0.5}},
 		{"conv_transpose3d", `{"stride":[3,1,1]}`, []float64{1, 2}, []float64{inf}, []float64{inf, 0.5, 0.5, inf}},
 	} {
-		in := []*tensor.Tensor{tensor.Of(fp16.Float32, k.x, 1, 1, len(k.x), 1, 1), tensor.Of(fp16.Float32, k.w, 1, 1, len(k.w), 1, 1)}
+		in := []*tensor.Tensor{
+			tensor.Of(fp16.Float32, k.x, 1, 1, len(k.x), 1, 1), tensor.Of(fp16.Float32, k.w, 1, 1, len(k.w), 1, 1),
+		}
 		if k.want[1] == 0.5 {
 			in = append(in, tensor.Of(fp16.Float32, []float64{0.5}, 1))
 		}
@@ -160,9 +173,16 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("%s %s: %v, %v: want %v", k.op, k.attributes, y, err, k.want)
 		}
 	}
-	for _, mode := range []Mode{{Precision: fp16.Float32}, {Precision: fp16.TF32}, {Precision: fp16.BFloat16, Autocast: CUDA2}, {Precision: fp16.Float16, Autocast: CPU2}} {
-		for op, attributes := range map[string]string{"conv3d": `{"padding":1,"groups":2}`, "conv_transpose3d": `{"stride":2,"groups":2,"output_padding":1}`,
-			"conv1d": `{"padding":"same","groups":2}`, "conv_transpose1d": `{"stride":2,"groups":2}`} {
+	for _, mode := range []Mode{
+		{Precision: fp16.Float32},
+		{Precision: fp16.TF32},
+		{Precision: fp16.BFloat16, Autocast: CUDA2},
+		{Precision: fp16.Float16, Autocast: CPU2},
+	} {
+		for op, attributes := range map[string]string{
+			"conv3d": `{"padding":1,"groups":2}`, "conv_transpose3d": `{"stride":2,"groups":2,"output_padding":1}`,
+			"conv1d": `{"padding":"same","groups":2}`, "conv_transpose1d": `{"stride":2,"groups":2}`,
+		} {
 			shape, k := []int{2, 4, 3, 4, 5}, []int{4, 2, 2, 3, 1}
 			if strings.Contains(op, "1d") {
 				shape, k = []int{2, 4, 9}, []int{4, 2, 3}

@@ -78,7 +78,8 @@ func (Noise) inPlace() {}
 func init() {
 	asInput := casts{same, same, same, same}
 	for _, f := range []act.Func{act.Identity, act.ReLU, act.SiLU, act.Tanh} {
-		bind(Act{f}.Name(), asInput, func(attributes []byte) (Op, error) { return Act{f}, attr.Read(attributes, &struct{}{}) })
+		bind(Act{f}.Name(), asInput,
+			func(attributes []byte) (Op, error) { return Act{f}, attr.Read(attributes, &struct{}{}) })
 	}
 	bind("gelu", asInput, func(attributes []byte) (Op, error) {
 		var a struct {

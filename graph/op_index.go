@@ -219,7 +219,8 @@ func deep(batch int, x, index []int) (rank, depth int, err error) {
 	}
 	depth = index[rank-1]
 	if depth < 1 || depth > len(x)-batch {
-		return 0, 0, fmt.Errorf("input 1: last axis of size %d: want 1 to %d, the places along so many axes", depth, len(x)-batch)
+		return 0, 0, fmt.Errorf("input 1: last axis of size %d: want 1 to %d, the places along so many axes",
+			depth, len(x)-batch)
 	}
 	if !slices.Equal(index[:batch], x[:batch]) {
 		return 0, 0, fmt.Errorf("batch_dims: %d: want equal first sizes of %v and %v", batch, x, index)

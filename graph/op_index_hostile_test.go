@@ -14,16 +14,19 @@ import (
 )
 
 // moving are the operations of this family.
-var moving = []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "expand", "cat", "stack", "split",
-	"chunk", "unbind", "slice", "select", "flip", "roll", "repeat", "repeat_interleave", "pad", "tril", "triu", "pixel_shuffle", "pixel_unshuffle",
-	"depth_to_space", "space_to_depth", "gather", "index_select", "embedding", "index", "gather_nd", "one_hot", "scatter", "scatter_add",
-	"scatter_reduce", "index_add", "index_reduce", "index_put", "scatter_nd", "embedding_bag", "argmax", "argmin", "sort", "topk"}
+var moving = []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "expand",
+	"cat", "stack", "split", "chunk", "unbind", "slice", "select", "flip", "roll", "repeat", "repeat_interleave", "pad",
+	"tril", "triu", "pixel_shuffle", "pixel_unshuffle", "depth_to_space", "space_to_depth", "gather", "index_select",
+	"embedding", "index", "gather_nd", "one_hot", "scatter", "scatter_add", "scatter_reduce", "index_add",
+	"index_reduce", "index_put", "scatter_nd", "embedding_bag", "argmax", "argmin", "sort", "topk"}
 
 // fitting are the shapes of inputs that some of them take, the index second.
 var fitting = map[string][][]int{
-	"index_add": {{3, 4}, {2}, {2, 4}}, "index_reduce": {{3, 4}, {2}, {2, 4}}, "index_put": {{3, 4}, {2}, {4}}, "scatter_nd": {{3, 4}, {2, 1}, {2, 4}},
-	"scatter": {{3, 4}, {2, 5}, {2, 6}}, "scatter_add": {{3, 4}, {5, 4}, {5, 4}}, "scatter_reduce": {{3, 4}, {2, 5}, {2, 6}},
-	"embedding_bag": {{3, 4}, {2, 2}},
+	"index_add": {{3, 4}, {2}, {2, 4}}, "index_reduce": {{3, 4}, {2}, {2, 4}}, "index_put": {{3, 4}, {2}, {4}},
+	"scatter_nd": {{3, 4}, {2, 1}, {2, 4}},
+	"scatter":    {{3, 4}, {2, 5}, {2, 6}}, "scatter_add": {{3, 4}, {5, 4}, {5, 4}},
+	"scatter_reduce": {{3, 4}, {2, 5}, {2, 6}},
+	"embedding_bag":  {{3, 4}, {2, 2}},
 }
 
 // hostile sets the attributes of an operation to anything.
@@ -32,7 +35,8 @@ func hostile(r *rand.Rand, op Op) Op {
 		if r.IntN(4) > 0 {
 			return r.IntN(7) - 3
 		}
-		return []int{math.MaxInt, math.MinInt, math.MaxInt - 1, 1 << 40, -1 << 40, 1 << 32, 1 << 20, 1000003, -4611686018427387904}[r.IntN(9)]
+		return []int{math.MaxInt, math.MinInt, math.MaxInt - 1, 1 << 40, -1 << 40, 1 << 32, 1 << 20, 1000003,
+			-4611686018427387904}[r.IntN(9)]
 	}
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))
@@ -53,7 +57,8 @@ func hostile(r *rand.Rand, op Op) Op {
 		case Order:
 			f.SetFloat([]float64{math.NaN(), math.Inf(-1), 1, 2, 0}[r.IntN(5)])
 		case string:
-			f.SetString([]string{"sum", "mean", "amax", "amin", "none", "max", "constant", "reflect", "replicate", "circular", "DCR", "CRD", "", "\x1b[2J"}[r.IntN(14)])
+			f.SetString([]string{"sum", "mean", "amax", "amin", "none", "max", "constant", "reflect", "replicate",
+				"circular", "DCR", "CRD", "", "\x1b[2J"}[r.IntN(14)])
 		case *int:
 			n := number()
 			f.Set(reflect.ValueOf(&n))

@@ -51,54 +51,74 @@ func TestIndexErrors(t *testing.T) {
 	}{
 		{"reshape", `{"shape":[4,-1]}`, "shape: [4 -1]: want sizes of 6 elements", []*tensor.Tensor{x}},
 		{"reshape", `{"shape":[-1,-1]}`, "shape: [-1 -1]: want -1 only once", []*tensor.Tensor{x}},
-		{"reshape", `{"shape":[6,1,0]}`, "shape: 0 at axis 2: want one that the input of shape [2 3] has", []*tensor.Tensor{x}},
-		{"reshape", `{"shape":[4611686018427387904,8]}`, "shape: [4611686018427387904 8]: want at most 2^40 elements", []*tensor.Tensor{x}},
+		{"reshape", `{"shape":[6,1,0]}`, "shape: 0 at axis 2: want one that the input of shape [2 3] has",
+			[]*tensor.Tensor{x}},
+		{"reshape", `{"shape":[4611686018427387904,8]}`, "shape: [4611686018427387904 8]: want at most 2^40 elements",
+			[]*tensor.Tensor{x}},
 		{"flatten", `{"start_dim":1,"end_dim":0}`, "end_dim: 0: want no axis before start_dim, 1", []*tensor.Tensor{x}},
 		{"unflatten", `{"dim":1,"sizes":[2,2]}`, "sizes: [2 2]: want sizes of 3 elements", []*tensor.Tensor{x}},
 		{"squeeze", `{"dim":[0,-2]}`, "dim: -2: want each axis once", []*tensor.Tensor{x}},
 		{"unsqueeze", `{"dim":4}`, "dim: 4: want an axis of rank 3, -3 to 2", []*tensor.Tensor{x}},
 		{"permute", `{"dims":[0]}`, "dims: 1 axes: want all 2 of the input", []*tensor.Tensor{x}},
 		{"expand", `{"size":[4,3]}`, "size: 4: want 2, the input's size, or -1 or 1", []*tensor.Tensor{x}},
-		{"repeat", `{"repeats":[4611686018427387904,1]}`, "repeats: 4611686018427387904: want 0 or more, and an output of at most 2^40 elements", []*tensor.Tensor{x}},
+		{"repeat", `{"repeats":[4611686018427387904,1]}`, "repeats: 4611686018427387904: " +
+			"want 0 or more, and an output of at most 2^40 elements", []*tensor.Tensor{x}},
 		{"slice", `{"dim":1,"start":0,"step":0}`, "step: 0: want another number", []*tensor.Tensor{x}},
 		{"slice", `{"dim":[0,1],"start":[0]}`, "start: 1 numbers: want 2, one for each axis", []*tensor.Tensor{x}},
 		{"select", `{"dim":1,"index":3}`, "index: 3: want a place along an axis of size 3", []*tensor.Tensor{x}},
 		{"roll", `{"shifts":[1,2]}`, "shifts: 2 numbers: want 1, one for each of dims, or one", []*tensor.Tensor{x}},
 		{"tril", ``, "input of shape [2]: want two axes or more", []*tensor.Tensor{i}},
-		{"pad", `{"before":[3],"after":[0],"mode":"reflect"}`, "before: 3: want less than the size, 3, to reflect", []*tensor.Tensor{x}},
-		{"pad", `{"before":[-2],"after":[-2]}`, "before and after: -2 and -2: want to cut off at most the size, 3", []*tensor.Tensor{x}},
-		{"pad", `{"before":[-3],"after":[2],"mode":"circular"}`, "before and after: -3 and 2: want numbers to repeat", []*tensor.Tensor{x}},
-		{"pad", `{"before":[1],"after":[1],"mode":"edge"}`, `mode: "edge": want constant, reflect, replicate or circular`, []*tensor.Tensor{x}},
+		{"pad", `{"before":[3],"after":[0],"mode":"reflect"}`, "before: 3: want less than the size, 3, to reflect",
+			[]*tensor.Tensor{x}},
+		{"pad", `{"before":[-2],"after":[-2]}`, "before and after: -2 and -2: want to cut off at most the size, 3",
+			[]*tensor.Tensor{x}},
+		{"pad", `{"before":[-3],"after":[2],"mode":"circular"}`, "before and after: -3 and 2: want numbers to repeat",
+			[]*tensor.Tensor{x}},
+		{"pad", `{"before":[1],"after":[1],"mode":"edge"}`,
+			`mode: "edge": want constant, reflect, replicate or circular`, []*tensor.Tensor{x}},
 		{"cat", ``, "input 1: shape [2]: want that of input 0, [2 3], but for axis 0", []*tensor.Tensor{x, i}},
 		{"stack", ``, "input 1: shape [2]: want that of input 0, [2 3]", []*tensor.Tensor{x, i}},
 		{"split", `{"split_size":[1,1],"dim":1}`, "split_size: [1 1]: want sizes that add up to 3", []*tensor.Tensor{x}},
 		{"chunk", ``, "chunks: 0: want 1 or more", []*tensor.Tensor{x}},
 		{"pixel_shuffle", `{"upscale_factor":2}`, "input of shape [2 3]: want [..., C, H, W]", []*tensor.Tensor{x}},
-		{"depth_to_space", `{"blocksize":2}`, "blocksize: 2: want one whose square divides the 2 channels", []*tensor.Tensor{counted(fp16.Float32, 2, 3, 3)}},
-		{"space_to_depth", `{"blocksize":2}`, "blocksize: 2: want a divisor of 3 and 3, rows and columns", []*tensor.Tensor{counted(fp16.Float32, 2, 3, 3)}},
+		{"depth_to_space", `{"blocksize":2}`, "blocksize: 2: want one whose square divides the 2 channels",
+			[]*tensor.Tensor{counted(fp16.Float32, 2, 3, 3)}},
+		{"space_to_depth", `{"blocksize":2}`, "blocksize: 2: want a divisor of 3 and 3, rows and columns",
+			[]*tensor.Tensor{counted(fp16.Float32, 2, 3, 3)}},
 		{"gather", ``, "input 1: float32 numbers: want int64 ones, an index", []*tensor.Tensor{x, x}},
 		{"gather", ``, "input 1: shape [2]: want an index no larger than [2 3] but along axis 0", []*tensor.Tensor{x, i}},
 		{"index_select", ``, "y: index[2]: 2: want 0 to 1", []*tensor.Tensor{x, counted(fp16.Int64, 3)}},
 		{"embedding", ``, "input 0: shape [2]: want a table [N,D]", []*tensor.Tensor{i, i}},
-		{"index", ``, "indices of shapes [2] and [3]: want shapes that spread to one", []*tensor.Tensor{x, i, counted(fp16.Int64, 3)}},
+		{"index", ``, "indices of shapes [2] and [3]: want shapes that spread to one",
+			[]*tensor.Tensor{x, i, counted(fp16.Int64, 3)}},
 		{"gather_nd", `{"batch_dims":1}`, "batch_dims: 1: want 0 to 0", []*tensor.Tensor{x, i}},
 		{"one_hot", `{"num_classes":0}`, "num_classes: 0: want 1 or more", []*tensor.Tensor{i}},
 		{"one_hot", `{"num_classes":1}`, "y: index[1]: 1: want 0 to 0", []*tensor.Tensor{i}},
-		{"scatter_reduce", `{"reduce":"prod"}`, `reduce: "prod": want one of [sum mean amax amin]`, []*tensor.Tensor{i, i, i}},
-		{"scatter_reduce", `{"reduce":"mean"}`, "reduce: mean of int64 numbers: want floating-point ones", []*tensor.Tensor{i, i, i}},
-		{"scatter_add", ``, "input 2: shape [1]: want a source no smaller than the index, [2]", []*tensor.Tensor{i, i, counted(fp16.Int64, 1)}},
-		{"scatter_add", ``, "a source of int64 numbers: want float32 ones, as the input has", []*tensor.Tensor{counted(fp16.Float32, 2), i, i}},
+		{"scatter_reduce", `{"reduce":"prod"}`, `reduce: "prod": want one of [sum mean amax amin]`,
+			[]*tensor.Tensor{i, i, i}},
+		{"scatter_reduce", `{"reduce":"mean"}`, "reduce: mean of int64 numbers: want floating-point ones",
+			[]*tensor.Tensor{i, i, i}},
+		{"scatter_add", ``, "input 2: shape [1]: want a source no smaller than the index, [2]",
+			[]*tensor.Tensor{i, i, counted(fp16.Int64, 1)}},
+		{"scatter_add", ``, "a source of int64 numbers: want float32 ones, as the input has",
+			[]*tensor.Tensor{counted(fp16.Float32, 2), i, i}},
 		{"index_add", ``, "input 2: shape [2]: want [2 3], a part for each number of the index", []*tensor.Tensor{x, i, i}},
-		{"index_put", ``, "input 2: shape [2 4]: want one that spreads to [2 3]", []*tensor.Tensor{x, i, counted(fp16.Float32, 2, 4)}},
+		{"index_put", ``, "input 2: shape [2 4]: want one that spreads to [2 3]",
+			[]*tensor.Tensor{x, i, counted(fp16.Float32, 2, 4)}},
 		{"scatter_nd", ``, "input 2: shape [2 3]: want [], a part for each place of the index", []*tensor.Tensor{x, i, x}},
 		{"embedding_bag", ``, "input 2: want offsets [B] of int64, as the index has one axis", []*tensor.Tensor{table, bag}},
 		{"embedding_bag", ``, "y: offsets[0]: 1: want 0 first, and then 0 to 4", []*tensor.Tensor{table, bag, offsets(1, 2)}},
-		{"embedding_bag", ``, "y: offsets[2]: 1: want 0 first, and then 2 to 4", []*tensor.Tensor{table, bag, offsets(0, 2, 1)}},
+		{"embedding_bag", ``, "y: offsets[2]: 1: want 0 first, and then 2 to 4",
+			[]*tensor.Tensor{table, bag, offsets(0, 2, 1)}},
 		{"embedding_bag", ``, "y: offsets[1]: 5: want 0 first, and then 0 to 4", []*tensor.Tensor{table, bag, offsets(0, 5)}},
-		{"embedding_bag", `{"include_last_offset":true}`, "y: offsets[1]: 2: want 4, where the last bag ends", []*tensor.Tensor{table, bag, offsets(0, 2)}},
-		{"embedding_bag", `{"mode":"mean"}`, "input 3: want nothing, or for mode sum factors of shape [4] and of the table's format", []*tensor.Tensor{table, bag, offsets(0), counted(fp16.Float32, 4)}},
-		{"embedding_bag", `{"padding_idx":3}`, "padding_idx: 3: want a row of the 3", []*tensor.Tensor{table, bag, offsets(0)}},
-		{"argmax", `{"dim":1}`, "input of shape [2 0]: want numbers, of which one is the greatest", []*tensor.Tensor{counted(fp16.Float32, 2, 0)}},
+		{"embedding_bag", `{"include_last_offset":true}`, "y: offsets[1]: 2: want 4, where the last bag ends",
+			[]*tensor.Tensor{table, bag, offsets(0, 2)}},
+		{"embedding_bag", `{"mode":"mean"}`, "input 3: want nothing, or for mode sum factors of shape [4] and of the " +
+			"table's format", []*tensor.Tensor{table, bag, offsets(0), counted(fp16.Float32, 4)}},
+		{"embedding_bag", `{"padding_idx":3}`, "padding_idx: 3: want a row of the 3",
+			[]*tensor.Tensor{table, bag, offsets(0)}},
+		{"argmax", `{"dim":1}`, "input of shape [2 0]: want numbers, of which one is the greatest",
+			[]*tensor.Tensor{counted(fp16.Float32, 2, 0)}},
 		{"topk", `{"k":4}`, "k: 4: want 0 to 3, the numbers along the axis", []*tensor.Tensor{x}},
 		{"sort", ``, "2 inputs: want 1", []*tensor.Tensor{x, x}},
 	} {
@@ -124,7 +144,8 @@ func TestIndexMemory(t *testing.T) {
 		t.Error(err)
 	}
 	want := "output [131072 131072 128]: want at most 2^40 elements"
-	if _, err := applied(IndexPut{}, tensor.New(fp16.Float32, 1, 1, 128), down, across, one); err == nil || err.Error() != want {
+	if _, err := applied(IndexPut{}, tensor.New(fp16.Float32, 1, 1, 128), down, across, one); err == nil ||
+		err.Error() != want {
 		t.Errorf("%v: want %s", err, want)
 	}
 }
@@ -177,7 +198,8 @@ func TestSlice(t *testing.T) {
 
 // TestRollTwice: shifts of one axis add up, of any size.
 func TestRollTwice(t *testing.T) {
-	out, err := applied(Roll{Ints{math.MaxInt, math.MaxInt}, Ints{0, 0}}, counted(fp16.Float32, 5)) // 2^63 - 1 is 2 modulo 5
+	// 2^63 - 1 is 2 modulo 5
+	out, err := applied(Roll{Ints{math.MaxInt, math.MaxInt}, Ints{0, 0}}, counted(fp16.Float32, 5))
 	if err != nil || !slices.Equal(out[0].Data, []float64{1, 2, 3, 4, 0}) {
 		t.Errorf("%v, %v", out, err)
 	}
@@ -200,7 +222,8 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole, err := applied(Stack{-1}, parts...); err != nil || !slices.Equal(whole[0].Data, x.Data) || fmt.Sprint(whole[0].Shape) != "[2 6 3]" {
+	if whole, err := applied(Stack{-1}, parts...); err != nil || !slices.Equal(whole[0].Data, x.Data) ||
+		fmt.Sprint(whole[0].Shape) != "[2 6 3]" {
 		t.Errorf("%v, %v", whole, err)
 	}
 }
@@ -221,8 +244,11 @@ func TestONNX(t *testing.T) {
 		{IndexSelect{0, true}, []*tensor.Tensor{x, tensor.Of(fp16.Int64, []float64{1, -2}, 1, 2)}, "[1 2 3] [3 4 5 0 1 2]"},
 		{GatherND{1}, []*tensor.Tensor{x, tensor.Of(fp16.Int64, []float64{2, -3}, 2, 1)}, "[2] [2 3]"},
 		{GatherND{}, []*tensor.Tensor{x, tensor.Of(fp16.Int64, []float64{1, 0, 0, -1}, 2, 2)}, "[2] [3 2]"},
-		{ScatterND{"sum"}, []*tensor.Tensor{x, tensor.Of(fp16.Int64, []float64{1, 1}, 2, 1), tensor.Of(fp16.Float32, []float64{1, 2, 3, 10, 20, 30}, 2, 3)}, "[2 3] [0 1 2 14 26 38]"},
-		{ScatterND{"none"}, []*tensor.Tensor{x, tensor.Of(fp16.Int64, []float64{-1, 0, 1, 0}, 2, 2), tensor.Of(fp16.Float32, []float64{8, 9}, 2)}, "[2 3] [0 1 2 9 4 5]"},
+		{ScatterND{"sum"}, []*tensor.Tensor{x, tensor.Of(fp16.Int64, []float64{1, 1}, 2, 1),
+			tensor.Of(fp16.Float32, []float64{1, 2, 3, 10, 20, 30}, 2, 3)}, "[2 3] [0 1 2 14 26 38]"},
+		{ScatterND{"none"}, []*tensor.Tensor{
+			x, tensor.Of(fp16.Int64, []float64{-1, 0, 1, 0}, 2, 2), tensor.Of(fp16.Float32, []float64{8, 9}, 2),
+		}, "[2 3] [0 1 2 9 4 5]"},
 		{OneHot{3, 0}, []*tensor.Tensor{tensor.Of(fp16.Int64, []float64{2, 0}, 2)}, "[3 2] [0 1 0 0 1 0]"},
 		// ONNX's own examples of DepthToSpace begin so
 		{DepthToSpace{2, "DCR"}, []*tensor.Tensor{counted(fp16.Float32, 1, 8, 1, 1)}, "[1 2 2 2] [0 2 4 6 1 3 5 7]"},

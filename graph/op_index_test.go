@@ -37,7 +37,8 @@ func TestScatterAutocast(t *testing.T) {
 			}{
 				{"scatter, float32", Scatter{Axis: 1}, []Type{image, index, {image.Shape, fp16.Float32}}, 0},
 				{"scatter_add, float32", ScatterAdd{Axis: 1}, []Type{image, index, {image.Shape, fp16.Float32}}, 0},
-				{"scatter_reduce, float32", ScatterReduce{1, "amax", true, false}, []Type{image, index, {image.Shape, fp16.Float32}}, 0},
+				{"scatter_reduce, float32", ScatterReduce{1, "amax", true, false},
+					[]Type{image, index, {image.Shape, fp16.Float32}}, 0},
 				{"index_add, float32", IndexAdd{}, []Type{table, two, wide}, 0},
 				{"index_put, float32", IndexPut{}, []Type{table, two, wide}, 0},
 				{"index_put, accumulate, float32", IndexPut{true}, []Type{table, two, wide}, 0},

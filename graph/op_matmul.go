@@ -208,7 +208,8 @@ func (o Einsum) Infer(m Mode, in []Type) (Inference, error) {
 		return Inference{}, fmt.Errorf("equation: %s", strings.TrimPrefix(err.Error(), "einsum: "))
 	}
 	if numbers, _ := matmul.EinsumCost(o.Equation, shapes...); numbers > mostElements {
-		return Inference{}, fmt.Errorf("equation: %.60q: makes %.3g numbers on the way: want at most 2^40", o.Equation, numbers)
+		return Inference{}, fmt.Errorf("equation: %.60q: makes %.3g numbers on the way: want at most 2^40",
+			o.Equation, numbers)
 	}
 	if o.Wide {
 		m = Mode{Precision: m.Wide()}
@@ -283,7 +284,8 @@ func (o Einsum) Eval(c *Call) error {
 		operands[i] = c.In(i)
 	}
 	of := c.program.Operand(c.node, 0)
-	return matmul.EinsumChain(c.Out[0], o.Equation, func(t *tensor.Tensor) *tensor.Tensor { return c.Mode.cast(t, of) }, operands...)
+	return matmul.EinsumChain(c.Out[0], o.Equation,
+		func(t *tensor.Tensor) *tensor.Tensor { return c.Mode.cast(t, of) }, operands...)
 }
 
 // multiply sets the output to a product. A constant matrix b is packed once, with a constant
@@ -295,7 +297,8 @@ func multiply(c *Call, of multiplication) {
 		return
 	}
 	b := c.In(of.b)
-	if _, is := c.program.graph.Nodes[c.node].Op.(MatMul); is && c.Mode.Fast && fastProduct(typeOf(c.Out[0]), typeOf(a), typeOf(b)) {
+	if _, is := c.program.graph.Nodes[c.node].Op.(MatMul); is && c.Mode.Fast &&
+		fastProduct(typeOf(c.Out[0]), typeOf(a), typeOf(b)) {
 		matmul.ForwardFast(c.Out[0], a, b, c.then())
 		return
 	}
@@ -335,7 +338,9 @@ func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
 	if c.constantOf(b) == nil || len(c.constantOf(b).Shape) != 2 || p.TransA || !one(p.Alpha) {
 		return nil
 	}
-	key, inputs := packedKey{operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB, fast: c.Mode.Fast}, []int{b}
+	key, inputs := packedKey{
+		operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB, fast: c.Mode.Fast,
+	}, []int{b}
 	if added >= 0 {
 		columns := c.in[b].Shape[1]
 		if p.TransB {

@@ -88,7 +88,8 @@ func TestGemm(t *testing.T) {
 	}{
 		{`{}`, []*tensor.Tensor{a, b}, []float64{5, 5, 14, 11}},
 		{`{"transA": true}`, []*tensor.Tensor{at, b, of([]int{2}, 10, 20)}, []float64{15, 25, 24, 31}},
-		{`{"transB": true, "alpha": 0.5, "beta": 2}`, []*tensor.Tensor{a, bt, of([]int{2, 1}, 1, 2)}, []float64{4.5, 4.5, 11, 9.5}},
+		{`{"transB": true, "alpha": 0.5, "beta": 2}`, []*tensor.Tensor{a, bt, of([]int{2, 1}, 1, 2)},
+			[]float64{4.5, 4.5, 11, 9.5}},
 		{`{"transA": true, "transB": true, "beta": -1}`, []*tensor.Tensor{at, bt, of([]int{}, 5)}, []float64{0, 0, 9, 6}},
 		{`{"beta": 0}`, []*tensor.Tensor{a, b, of([]int{1}, nan)}, []float64{5, 5, 14, 11}},
 		{`{"alpha": 0}`, []*tensor.Tensor{a, b, of([]int{1, 2}, 7, 8)}, []float64{7, 8, 7, 8}},
@@ -144,8 +145,14 @@ func rough(seed int, shape ...int) *tensor.Tensor {
 // or transposed, is several operands.
 func TestPackedConstants(t *testing.T) {
 	x, w, b, m := rough(1, 3, 5), rough(2, 4, 5), rough(3, 4), rough(4, 5, 4)
-	for _, mode := range []Mode{{Precision: fp16.Float64}, {Precision: fp16.Float32}, {Precision: fp16.TF32}, {Precision: fp16.TF32, TF32: fp16.TowardZero},
-		{Precision: fp16.BFloat16, Autocast: CPU2}, {Precision: fp16.Float16, Autocast: CUDA2}} {
+	for _, mode := range []Mode{
+		{Precision: fp16.Float64},
+		{Precision: fp16.Float32},
+		{Precision: fp16.TF32},
+		{Precision: fp16.TF32, TF32: fp16.TowardZero},
+		{Precision: fp16.BFloat16, Autocast: CPU2},
+		{Precision: fp16.Float16, Autocast: CUDA2},
+	} {
 		for _, k := range []struct {
 			op, attributes string
 			in             []*tensor.Tensor
@@ -177,7 +184,8 @@ func TestPackedConstants(t *testing.T) {
 	g := New(&Kept{})
 	in, weight := g.Input("x"), g.Constant("w", w)
 	other := rough(6, 4)
-	g.Outputs = []int{g.Add(Linear{}, "a", in, weight, g.Constant("b", b)), g.Add(Linear{}, "b", in, weight, g.Constant("o", other)), g.Add(Linear{}, "c", in, weight)}
+	g.Outputs = []int{g.Add(Linear{}, "a", in, weight, g.Constant("b", b)),
+		g.Add(Linear{}, "b", in, weight, g.Constant("o", other)), g.Add(Linear{}, "c", in, weight)}
 	p, err := g.Infer(Mode{Precision: fp16.Float32}, Type{x.Shape, x.Format})
 	if err != nil {
 		t.Fatal(err)
@@ -226,8 +234,10 @@ func TestProductsRound(t *testing.T) {
 		{tf32, "linear", "{}", []*tensor.Tensor{one(fine), one(3), tensor.Of(fp16.Float32, []float64{fine}, 1)}, 4 + 0x1p-20},
 		{tf32, "addmm", "{}", []*tensor.Tensor{one(fine), one(3), one(fine)}, 4 + 0x1p-20},
 		{tf32, "gemm", "{}", []*tensor.Tensor{one(3), one(fine), one(fine)}, 4 + 0x1p-20},
-		{tf32, "einsum", `{"equation": "ij,jk,kl->il"}`, []*tensor.Tensor{one(1 + 0x1p-9), one(1 + 0x1p-9), one(1)}, 1 + 0x1p-8},
-		{tf32, "einsum", `{"equation": "ij,jk->ik"}`, []*tensor.Tensor{one(1 + 0x1p-9), one(1 + 0x1p-9)}, 1 + 0x1p-8 + 0x1p-18},
+		{tf32, "einsum", `{"equation": "ij,jk,kl->il"}`,
+			[]*tensor.Tensor{one(1 + 0x1p-9), one(1 + 0x1p-9), one(1)}, 1 + 0x1p-8},
+		{tf32, "einsum", `{"equation": "ij,jk->ik"}`, []*tensor.Tensor{one(1 + 0x1p-9), one(1 + 0x1p-9)},
+			1 + 0x1p-8 + 0x1p-18},
 		// The product alone rounds to 2048, and so does it with another 1.
 		{half, "linear", "{}", []*tensor.Tensor{one(1, 1), one(2048, 1), tensor.Of(fp16.Float32, []float64{1}, 1)}, 2050},
 		{half, "addmm", "{}", []*tensor.Tensor{one(1), one(1, 1), tensor.Of(fp16.Float32, []float64{2048, 1}, 2, 1)}, 2050},
@@ -264,8 +274,11 @@ func TestProductErrors(t *testing.T) {
 		{"gemm", `{}`, [][]int{{1, 2, 3}, {3, 5}}, "input 0: shape [1 2 3]: want 2 dimensions"},
 		{"einsum", `{}`, nil, "0 inputs: want"},
 		{"einsum", `{"equation": "` + long + `"}`, [][]int{{2, 3}}, `equation: "ab,ab`},
-		{"einsum", `{"equation": "i,j,k,l,ij,kl->"}`, [][]int{{1 << 12}, {1 << 12}, {1 << 12}, {1 << 12}, {1 << 12, 1 << 12}, {1 << 12, 1 << 12}}, `equation: "i,j,k,l,ij,kl->": makes 2.81e+14`},
-		{"einsum", `{"equation": "ij,kl->"}`, [][]int{{1 << 20, 1}, {1 << 20, 2}}, `equation: "ij,kl->": makes 2.2e+12 numbers`},
+		{"einsum", `{"equation": "i,j,k,l,ij,kl->"}`, [][]int{
+			{1 << 12}, {1 << 12}, {1 << 12}, {1 << 12}, {1 << 12, 1 << 12}, {1 << 12, 1 << 12},
+		}, `equation: "i,j,k,l,ij,kl->": makes 2.81e+14`},
+		{"einsum", `{"equation": "ij,kl->"}`, [][]int{{1 << 20, 1}, {1 << 20, 2}},
+			`equation: "ij,kl->": makes 2.2e+12 numbers`},
 	} {
 		var in []Type
 		for _, s := range k.shapes {
@@ -278,12 +291,15 @@ func TestProductErrors(t *testing.T) {
 	}
 	for _, op := range []string{"matmul", "mm", "linear", "einsum"} {
 		in := []Type{{[]int{2, 2}, fp16.Float32}, {[]int{2, 2}, fp16.Int64}}
-		if _, err := bound(t, op, "").Infer(Mode{Precision: fp16.Float32}, in); err == nil || !strings.Contains(err.Error(), "int64 numbers") {
+		if _, err := bound(t, op, "").Infer(Mode{Precision: fp16.Float32}, in); err == nil ||
+			!strings.Contains(err.Error(), "int64 numbers") {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
 	old := Mode{Precision: fp16.BFloat16, Autocast: CPU113}
-	if _, err := bound(t, "addmm", "").Infer(old, []Type{{[]int{2}, fp16.Float32}, {[]int{2, 2}, fp16.Float32}, {[]int{2, 2}, fp16.Float32}}); err == nil || !strings.Contains(err.Error(), "not recorded") {
+	if _, err := bound(t, "addmm", "").Infer(old, []Type{
+		{[]int{2}, fp16.Float32}, {[]int{2, 2}, fp16.Float32}, {[]int{2, 2}, fp16.Float32},
+	}); err == nil || !strings.Contains(err.Error(), "not recorded") {
 		t.Error(err)
 	}
 }

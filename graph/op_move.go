@@ -236,7 +236,8 @@ func (o Flip) shape(in []int) ([]int, error) {
 
 func (o Roll) shape(in []int) ([]int, error) {
 	if len(o.Shifts) != max(len(o.Axes), 1) {
-		return nil, fmt.Errorf("shifts: %d numbers: want %d, one for each of dims, or one", len(o.Shifts), max(len(o.Axes), 1))
+		return nil, fmt.Errorf("shifts: %d numbers: want %d, one for each of dims, or one", len(o.Shifts),
+			max(len(o.Axes), 1))
 	}
 	for _, a := range o.Axes {
 		if _, err := axis("dims", a, len(in)); err != nil {

@@ -80,8 +80,10 @@ func TestNormsRefuse(t *testing.T) {
 		op, attributes, says string
 		in                   []Type
 	}{
-		{"layer_norm", `{"normalized_shape": [6, 4]}`, "normalized_shape: [6 4]: want the last sizes of the input, [6 5]", []Type{x}},
-		{"layer_norm", `{"normalized_shape": [1, 2, 6, 5]}`, "normalized_shape: [1 2 6 5]: want the last sizes of the input of shape [2 6 5]", []Type{x}},
+		{"layer_norm", `{"normalized_shape": [6, 4]}`,
+			"normalized_shape: [6 4]: want the last sizes of the input, [6 5]", []Type{x}},
+		{"layer_norm", `{"normalized_shape": [1, 2, 6, 5]}`,
+			"normalized_shape: [1 2 6 5]: want the last sizes of the input of shape [2 6 5]", []Type{x}},
 		{"layer_norm", `{}`, "parameter of shape [6]: want [5]", []Type{x, c}},
 		{"layer_norm", `{"eps": -1}`, "eps: -1: want", []Type{x}},
 		{"layer_norm", `{}`, "input of shape []", []Type{{nil, fp16.Float32}}},

@@ -54,7 +54,8 @@ func (o Binary) Name() string {
 func (Where) Name() string { return "where" }
 
 // wholeFunctions are the functions that keep whole numbers whole.
-var wholeFunctions = map[string]bool{"abs": true, "neg": true, "sign": true, "square": true, "clip": true, "floor": true, "ceil": true, "trunc": true, "round": true}
+var wholeFunctions = map[string]bool{"abs": true, "neg": true, "sign": true, "square": true, "clip": true,
+	"floor": true, "ceil": true, "trunc": true, "round": true}
 
 // truths are the functions whose results are 1 and 0.
 var truths = map[string]bool{"logical_not": true, "isnan": true, "isinf": true}
@@ -234,7 +235,8 @@ func (Unary) inPlace() {}
 
 // Rules of autocast that are not those of the input: see testdata/autocast for the CPU's.
 var (
-	asWide = map[string]bool{"exp": true, "expm1": true, "log": true, "log2": true, "log1p": true, "reciprocal": true, "rsqrt": true, "tan": true, "softplus": true, "pow": true}
+	asWide = map[string]bool{"exp": true, "expm1": true, "log": true, "log2": true, "log1p": true, "reciprocal": true,
+		"rsqrt": true, "tan": true, "softplus": true, "pow": true}
 	asMost = map[string]bool{"add": true, "atan2": true}
 )
 

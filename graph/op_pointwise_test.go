@@ -91,7 +91,8 @@ func TestPointwiseOfTorch(t *testing.T) {
 	if err := json.Unmarshal(data, &cases); err != nil {
 		t.Fatal(err)
 	}
-	formats := map[string]fp16.Format{"float16": fp16.Float16, "bfloat16": fp16.BFloat16, "float32": fp16.Float32, "int64": fp16.Int64, "bool": fp16.Int64}
+	formats := map[string]fp16.Format{"float16": fp16.Float16, "bfloat16": fp16.BFloat16, "float32": fp16.Float32,
+		"int64": fp16.Int64, "bool": fp16.Int64}
 	names := map[string]bool{}
 	for _, c := range cases {
 		names[c.Op] = true
@@ -146,7 +147,9 @@ func TestScalars(t *testing.T) {
 		want             [2]float64
 	}{
 		{"gt", `{"other": 0.7}`, [2]float64{0, 1}}, // 0.7 in float16
-		{"mul", `{"other": 0.1}`, [2]float64{fp16.Float16.Round(x.Data[0] * float64(float32(0.1))), fp16.Float16.Round(3 * float64(float32(0.1)))}},
+		{"mul", `{"other": 0.1}`, [2]float64{
+			fp16.Float16.Round(x.Data[0] * float64(float32(0.1))), fp16.Float16.Round(3 * float64(float32(0.1))),
+		}},
 		{"sub", `{"self": 1}`, [2]float64{1 - x.Data[0], -2}},
 		{"pow", `{"self": 2}`, [2]float64{fp16.Float16.Round(math.Exp2(x.Data[0])), 8}},
 	} {
@@ -182,9 +185,15 @@ func TestWholeNumbers(t *testing.T) {
 		name, attributes string
 		format           fp16.Format
 		want             float64
-	}{{"add", `{"other": 2}`, fp16.Int64, -1}, {"add", `{"other": 0.5}`, fp16.Float32, -2.5}, {"neg", "", fp16.Int64, 3}, {"div", `{"other": 2}`, fp16.Float32, -1.5}, {"exp2", "", fp16.Float32, 0.125}, {"lt", `{"other": 0}`, fp16.Int64, 1}, {"clamp", `{"min": -2}`, fp16.Int64, -2},
-		{"div", `{"other": 2, "rounding_mode": "floor"}`, fp16.Int64, -2}, {"div", `{"other": 2, "rounding_mode": "trunc"}`, fp16.Int64, -1}, {"remainder", `{"other": 2}`, fp16.Int64, 1},
-		{"fmod", `{"other": 2}`, fp16.Int64, -1}, {"floor_divide", `{"other": 2}`, fp16.Int64, -2}, {"isnan", "", fp16.Int64, 0}} {
+	}{{"add", `{"other": 2}`, fp16.Int64, -1}, {
+		"add", `{"other": 0.5}`, fp16.Float32, -2.5,
+	}, {"neg", "", fp16.Int64, 3}, {"div", `{"other": 2}`, fp16.Float32, -1.5}, {"exp2", "", fp16.Float32, 0.125},
+		{"lt", `{"other": 0}`, fp16.Int64, 1}, {"clamp", `{"min": -2}`, fp16.Int64, -2},
+		{"div", `{"other": 2, "rounding_mode": "floor"}`, fp16.Int64, -2}, {
+			"div", `{"other": 2, "rounding_mode": "trunc"}`, fp16.Int64, -1,
+		}, {"remainder", `{"other": 2}`, fp16.Int64, 1},
+		{"fmod", `{"other": 2}`, fp16.Int64, -1}, {"floor_divide", `{"other": 2}`, fp16.Int64, -2},
+		{"isnan", "", fp16.Int64, 0}} {
 		y, err := ofEach(t, m, k.name, k.attributes, x)
 		if err != nil {
 			t.Fatal(err)
@@ -211,10 +220,13 @@ func TestPointwiseRefuses(t *testing.T) {
 		{"exp", "", "y: 2 inputs: want 1", []*tensor.Tensor{a, a}},
 		{"glu", "", "y: dim: -1: want an axis of even size, not 3", []*tensor.Tensor{a}},
 		{"glu", `{"dim": 2}`, "y: dim: 2: want an axis of rank 2", []*tensor.Tensor{a}},
-		{"glu", `{"dim": 0}`, "y: input 0: int64 numbers: want floating-point ones", []*tensor.Tensor{tensor.New(fp16.Int64, 2)}},
-		{"fmod", "", "y: element 0: NaN: want whole numbers within 2^53", []*tensor.Tensor{tensor.New(fp16.Int64, 2), tensor.New(fp16.Int64, 2)}},
+		{"glu", `{"dim": 0}`, "y: input 0: int64 numbers: want floating-point ones",
+			[]*tensor.Tensor{tensor.New(fp16.Int64, 2)}},
+		{"fmod", "", "y: element 0: NaN: want whole numbers within 2^53",
+			[]*tensor.Tensor{tensor.New(fp16.Int64, 2), tensor.New(fp16.Int64, 2)}},
 	} {
-		if _, err := ofEach(t, Mode{Precision: fp16.Float32}, k.name, k.attributes, k.in...); err == nil || !strings.HasPrefix(err.Error(), k.says) {
+		if _, err := ofEach(t, Mode{Precision: fp16.Float32}, k.name, k.attributes, k.in...); err == nil ||
+			!strings.HasPrefix(err.Error(), k.says) {
 			t.Errorf("%s %s: %v, want %q", k.name, k.attributes, err, k.says)
 		}
 	}

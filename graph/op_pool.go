@@ -105,7 +105,8 @@ func sliding(size []int, kernel, stride, padding, dilation Ints, ceil bool) ([]p
 	}
 	b, err := before.each("padding", n, 0)
 	if err != nil {
-		return nil, fmt.Errorf("padding: %d numbers: want 1, %d, one for each axis, or %d, also of the ends", len(padding), n, 2*n)
+		return nil, fmt.Errorf("padding: %d numbers: want 1, %d, one for each axis, or %d, also of the ends",
+			len(padding), n, 2*n)
 	}
 	a, _ := after.each("padding", n, 0)
 	d, err := dilation.each("dilation", n, 1)

@@ -126,7 +126,8 @@ func (CumSum) Name() string { return "cumsum" }
 
 var overAxes = map[string]func(dst, src *tensor.Tensor, axes ...int){
 	"sum": reduce.Sum, "mean": reduce.Mean, "prod": reduce.Prod, "amax": reduce.Max, "amin": reduce.Min,
-	"logsumexp": reduce.LogSumExp, "log_sum": reduce.LogSum, "sum_squares": reduce.SumSquares, "any": reduce.Any, "all": reduce.All,
+	"logsumexp": reduce.LogSumExp, "log_sum": reduce.LogSum, "sum_squares": reduce.SumSquares, "any": reduce.Any,
+	"all": reduce.All,
 }
 
 // Name implements [Op].
@@ -356,8 +357,10 @@ func (MeanVariance) inPlace() {}
 
 func init() {
 	for name, c := range map[string]casts{
-		"sum": since2(wide, same), "mean": since2(same, same), "prod": since2(wide, wide), "amax": since2(same, same), "amin": since2(same, same),
-		"logsumexp": since2(wide, same), "log_sum": since2(wide, same), "sum_squares": since2(wide, same), "any": since2(same, same), "all": since2(same, same),
+		"sum": since2(wide, same), "mean": since2(same, same), "prod": since2(wide, wide), "amax": since2(same, same),
+		"amin":      since2(same, same),
+		"logsumexp": since2(wide, same), "log_sum": since2(wide, same), "sum_squares": since2(wide, same),
+		"any": since2(same, same), "all": since2(same, same),
 	} {
 		register(Reduction{Of: name}, c)
 	}

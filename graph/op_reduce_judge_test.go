@@ -22,7 +22,8 @@ func TestChoicesJudged(t *testing.T) {
 			x := tensor.New(fp16.Float32, outer, n, inner)
 			kinds := 4 + r.IntN(7)
 			for i := range x.Data {
-				x.Data[i] = []float64{0, math.Copysign(0, -1), 1, fp16.Float32.Round(r.NormFloat64()), -2, 0x1p-149, math.Inf(1), math.Inf(-1), fp16.NaN, 1, -1}[r.IntN(kinds)]
+				x.Data[i] = []float64{0, math.Copysign(0, -1), 1, fp16.Float32.Round(r.NormFloat64()), -2, 0x1p-149,
+					math.Inf(1), math.Inf(-1), fp16.NaN, 1, -1}[r.IntN(kinds)]
 			}
 			g := New(new(Kept))
 			outputs := 1
@@ -82,7 +83,8 @@ func TestSameNumbersJudged(t *testing.T) {
 	}{
 		{"reshape", `{"shape":[-1]}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a * b * c} }},
 		{"flatten", `{"start_dim":1}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a, b * c} }},
-		{"unflatten", `{"dim":1,"sizes":[3,-1]}`, func(a, b, c int) (from, to []int) { return []int{a, 3 * b, c}, []int{a, 3, b, c} }},
+		{"unflatten", `{"dim":1,"sizes":[3,-1]}`,
+			func(a, b, c int) (from, to []int) { return []int{a, 3 * b, c}, []int{a, 3, b, c} }},
 		{"squeeze", `{"dim":1}`, func(a, b, c int) (from, to []int) { return []int{a, 1, b, c}, []int{a, b, c} }},
 		{"unsqueeze", `{"dim":2}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a, b, 1, c} }},
 		{"identity", `{}`, func(a, b, c int) (from, to []int) { return []int{a, b, c}, []int{a, b, c} }},

@@ -14,11 +14,13 @@ import (
 )
 
 func init() {
-	for _, row := range []string{"sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var", "std", "linalg_vector_norm", "softmax", "log_softmax", "cumsum"} {
+	for _, row := range []string{"sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var",
+		"std", "linalg_vector_norm", "softmax", "log_softmax", "cumsum"} {
 		ruleRow(row, row, false)
 	}
-	moving = append(moving, "sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var", "std", "softmax", "log_softmax", "cumsum",
-		"linalg_vector_norm", "mean_variance_normalization", "layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
+	moving = append(moving, "sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var",
+		"std", "softmax", "log_softmax", "cumsum", "linalg_vector_norm", "mean_variance_normalization", "layer_norm",
+		"rms_norm", "group_norm", "instance_norm", "batch_norm")
 	notInPyTorch["mean_variance_normalization"] = "ONNX's"
 }
 
@@ -109,14 +111,17 @@ func (c *reductionOfTorch) check(t *testing.T, x *tensor.Tensor) {
 			to = fp16.Int64
 		}
 		if y.Format != to || !slices.Equal(y.Shape, c.Outputs[k].Shape) {
-			t.Fatalf("%s %s of %v in %v: output %d is %v %v, PyTorch's %v", c.Op, c.Attributes, x.Shape, x.Format, k, y.Format, y.Shape, c.Outputs[k].Shape)
+			t.Fatalf("%s %s of %v in %v: output %d is %v %v, PyTorch's %v",
+				c.Op, c.Attributes, x.Shape, x.Format, k, y.Format, y.Shape, c.Outputs[k].Shape)
 		}
 		for i, want := range floatsOf(c.Outputs[k].Data) {
 			want = to.Round(want)
 			got := y.Data[i]
-			alike := got == want || got != got && want != want || x.Format == fp16.Float64 && math.Abs(got-want) <= 1e-14*math.Abs(want)+1e-15
+			alike := got == want || got != got && want != want ||
+				x.Format == fp16.Float64 && math.Abs(got-want) <= 1e-14*math.Abs(want)+1e-15
 			if !alike {
-				t.Fatalf("%s %s of %v in %v, output %d, element %d: %v, PyTorch %v", c.Op, c.Attributes, x.Data, x.Format, k, i, got, want)
+				t.Fatalf("%s %s of %v in %v, output %d, element %d: %v, PyTorch %v",
+					c.Op, c.Attributes, x.Data, x.Format, k, i, got, want)
 			}
 		}
 	}
@@ -156,12 +161,15 @@ func TestReductionsRefuse(t *testing.T) {
 		}
 	}
 	for _, op := range []string{"sum", "prod", "cumsum"} { // what float64 does not hold for certain
-		if _, err := ofEach(t, Mode{Precision: fp16.Float32}, op, "", tensor.Of(fp16.Int64, []float64{1 << 52, 3, 1 << 53}, 3)); err == nil || !strings.Contains(err.Error(), "want whole numbers within 2^53") {
+		if _, err := ofEach(
+			t, Mode{Precision: fp16.Float32}, op, "", tensor.Of(fp16.Int64, []float64{1 << 52, 3, 1 << 53}, 3),
+		); err == nil || !strings.Contains(err.Error(), "want whole numbers within 2^53") {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
 	// And what it holds in the end, but not on the way.
-	y, err := ofEach(t, Mode{Precision: fp16.Float32}, "sum", "", tensor.Of(fp16.Int64, []float64{1 << 53, 1, -1 << 53, 1 << 53, 1, -1 << 53}, 6))
+	y, err := ofEach(t, Mode{Precision: fp16.Float32}, "sum", "",
+		tensor.Of(fp16.Int64, []float64{1 << 53, 1, -1 << 53, 1 << 53, 1, -1 << 53}, 6))
 	if err != nil || y.Data[0] != 2 {
 		t.Errorf("sum of whole numbers: %v, %v", y, err)
 	}
@@ -178,11 +186,13 @@ func TestWiderReductions(t *testing.T) {
 	if y, err := ofEach(t, m, "mean", `{"dim": 0}`, x); err != nil || y.Format != fp16.Float16 || y.Data[0] != 1024 {
 		t.Errorf("mean: %v, %v", y, err)
 	}
-	if y, err := ofEach(t, m, "sum", "", tensor.Of(fp16.Int64, []float64{2, 3}, 2)); err != nil || y.Format != fp16.Int64 || y.Data[0] != 5 {
+	if y, err := ofEach(t, m, "sum", "", tensor.Of(fp16.Int64, []float64{2, 3}, 2)); err != nil ||
+		y.Format != fp16.Int64 || y.Data[0] != 5 {
 		t.Errorf("sum of whole numbers: %v, %v", y, err)
 	}
 	for _, op := range []string{"sum", "softmax", "logsumexp", "layer_norm", "exp"} {
-		if y, err := ofEach(t, m, op, "", tensor.Of(fp16.Float64, []float64{2, 3}, 2)); err != nil || y.Format != fp16.Float64 {
+		if y, err := ofEach(t, m, op, "", tensor.Of(fp16.Float64, []float64{2, 3}, 2)); err != nil ||
+			y.Format != fp16.Float64 {
 			t.Errorf("%s of float64 numbers: %v, %v", op, y, err)
 		}
 	}
@@ -217,7 +227,8 @@ func TestMeanVariance(t *testing.T) {
 		-1.1060555, -0.05552877, -0.78310335, 0.83281356, -1.250282, 0.67467856, 0.7669372, 0.9113869, -1.6463585,
 		-0.23402764, 1.6092131, 0.42940593, 1.2906139, 1.1860244, -0.92945826, 0.0721334, -0.38174, -1.7799333,
 	}
-	y, err := ofEach(t, Mode{Precision: fp16.Float32}, "mean_variance_normalization", "", tensor.Of(fp16.Float32, rounded(x), 3, 3, 3, 1))
+	y, err := ofEach(t, Mode{Precision: fp16.Float32}, "mean_variance_normalization", "",
+		tensor.Of(fp16.Float32, rounded(x), 3, 3, 3, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,9 @@ func (o Interpolate) rule() (c resize.Coordinates, r resize.Rounding, err error)
 	case o.AlignCorners && (kind == "nearest" || kind == "area"):
 		return 0, 0, fmt.Errorf("align_corners: true: want a linear or cubic mode, not %s", o.Mode)
 	case o.AlignCorners && o.Coordinates != "" && o.Coordinates != "align_corners":
-		return 0, 0, fmt.Errorf("coordinate_transformation_mode: %.40q: want none, or align_corners, as align_corners says", o.Coordinates)
+		return 0, 0, fmt.Errorf(
+			"coordinate_transformation_mode: %.40q: want none, or align_corners, as align_corners says", o.Coordinates,
+		)
 	case (o.Coordinates != "" || o.Rounding != "") && (kind == "area" || o.Mode == "nearest-exact"):
 		return 0, 0, fmt.Errorf("mode: %s: want another one with coordinate_transformation_mode or nearest_mode", o.Mode)
 	case (o.Antialias || o.Exclude) && (kind == "nearest" || kind == "area"):
@@ -135,7 +137,8 @@ func (o Interpolate) sizes(from []int) (to []int, axes []resize.Axis, err error)
 	}
 	axes = make([]resize.Axis, n)
 	for i := range axes {
-		axes[i] = resize.Axis{Coordinates: c, Antialias: o.Antialias, Exclude: o.Exclude || o.Antialias && o.Coordinates == "", Outside: o.Outside}
+		axes[i] = resize.Axis{Coordinates: c, Antialias: o.Antialias, Exclude: o.Exclude ||
+			o.Antialias && o.Coordinates == "", Outside: o.Outside}
 	}
 	switch {
 	case (len(o.Size) == 0) == (len(o.Scale) == 0):
@@ -280,7 +283,9 @@ func (o Interpolate) Infer(m Mode, in []Type) (Inference, error) {
 	k, ok := kinds[o.Mode]
 	switch {
 	case !ok:
-		return Inference{}, fmt.Errorf("mode: %.40q: want nearest, nearest-exact, linear, bilinear, trilinear, cubic, bicubic or area", o.Mode)
+		return Inference{}, fmt.Errorf(
+			"mode: %.40q: want nearest, nearest-exact, linear, bilinear, trilinear, cubic, bicubic or area", o.Mode,
+		)
 	case k.axes != 0 && k.axes != n:
 		return Inference{}, fmt.Errorf("mode: %s: want an input of %d dimensions, not of %d", o.Mode, k.axes+2, n+2)
 	}

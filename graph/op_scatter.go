@@ -126,7 +126,8 @@ func scattered(m Mode, o Op, at int, in []Type) (Inference, error) {
 	}
 	for a, d := range in[1].Shape {
 		if len(in[2].Shape) != len(in[1].Shape) || d > in[2].Shape[a] {
-			return Inference{}, fmt.Errorf("input 2: shape %v: want a source no smaller than the index, %v", in[2].Shape, in[1].Shape)
+			return Inference{}, fmt.Errorf("input 2: shape %v: want a source no smaller than the index, %v",
+				in[2].Shape, in[1].Shape)
 		}
 	}
 	return added(m, o, in[0], in[2])

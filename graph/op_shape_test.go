@@ -9,8 +9,9 @@ import (
 )
 
 func init() {
-	for _, op := range []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "expand", "split",
-		"chunk", "unbind", "slice", "select", "flip", "roll", "repeat", "repeat_interleave", "tril", "triu", "pixel_shuffle", "pixel_unshuffle"} {
+	for _, op := range []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose",
+		"expand", "split", "chunk", "unbind", "slice", "select", "flip", "roll", "repeat", "repeat_interleave", "tril",
+		"triu", "pixel_shuffle", "pixel_unshuffle"} {
 		ruleRow(op, op, false)
 	}
 	ruleRow("pad zeros", "pad", false)
@@ -56,7 +57,9 @@ func recordedRules(t *testing.T) (of map[string]map[string]map[string]string) {
 func TestPadAutocast(t *testing.T) {
 	rules := recordedRules(t)
 	for _, m := range recorded[1:] {
-		for row, mode := range map[string]string{"pad zeros": "constant", "pad circular": "circular", "pad reflect": "reflect", "pad replicate": "replicate"} {
+		for row, mode := range map[string]string{
+			"pad zeros": "constant", "pad circular": "circular", "pad reflect": "reflect", "pad replicate": "replicate",
+		} {
 			for _, f := range []fp16.Format{m.Precision, fp16.Float32} {
 				inf, err := Pad{Before: Ints{1, 1}, After: Ints{1, 1}, Mode: mode}.Infer(m, []Type{{[]int{2, 4, 8, 8}, f}})
 				if want := rules[m.Precision.String()][row][f.String()]; err != nil || inf.Out[0].Format.String() != want {

@@ -122,7 +122,8 @@ func (o FFT) Infer(m Mode, in []Type) (Inference, error) {
 		}
 		for _, a := range axes {
 			if n := lengths[a]; f == fp16.BFloat16 || f == fp16.Float16 && n&(n-1) != 0 {
-				return Inference{}, fmt.Errorf("input 0: %v, transformed to a length of %d: PyTorch on CUDA stops with an error: want float32, or float16 and powers of 2", f, n)
+				return Inference{}, fmt.Errorf("input 0: %v, transformed to a length of %d: "+
+					"PyTorch on CUDA stops with an error: want float32, or float16 and powers of 2", f, n)
 			}
 		}
 	}
@@ -160,7 +161,8 @@ func (o ComplexMul) Infer(m Mode, in []Type) (Inference, error) {
 		case *to == 1:
 			*to = n
 		case n != 1 && n != *to:
-			return Inference{}, fmt.Errorf("inputs of shapes %v and %v: want axes of one size, or of 1", in[0].Shape, in[1].Shape)
+			return Inference{}, fmt.Errorf("inputs of shapes %v and %v: want axes of one size, or of 1",
+				in[0].Shape, in[1].Shape)
 		}
 	}
 	f, err := m.Result(o.Name(), in[0].Format, in[1].Format)

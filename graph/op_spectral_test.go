@@ -16,7 +16,8 @@ func init() {
 	for _, op := range []string{"fft_fft", "fft_ifft", "fft_rfft", "fft_irfft"} {
 		ruleRow(op, op, false)
 	}
-	notInPyTorch["complex_mul"] = "mul of complex numbers, which autocast does not name: it promotes; PyTorch has none of bfloat16 parts"
+	notInPyTorch["complex_mul"] = "mul of complex numbers, which autocast does not name: it promotes; " +
+		"PyTorch has none of bfloat16 parts"
 }
 
 // evaluated returns the output of one operation on those inputs.
@@ -131,15 +132,19 @@ func TestFFTErrors(t *testing.T) {
 		want           string // "" for none
 	}{
 		{"fft_fft", "{}", f32, nil, "0 inputs: want 1"},
-		{"fft_fft", "{}", f32, []Type{{[]int{4, 3}, fp16.Float32}}, "input 0: shape [4 3]: want complex numbers, a last axis of 2, or of 1 for real ones"},
-		{"fft_irfft", "{}", f32, []Type{{[]int{4, 1}, fp16.Float32}}, "input 0: shape [4 1]: want complex numbers, a last axis of 2"},
+		{"fft_fft", "{}", f32, []Type{{[]int{4, 3}, fp16.Float32}},
+			"input 0: shape [4 3]: want complex numbers, a last axis of 2, or of 1 for real ones"},
+		{"fft_irfft", "{}", f32, []Type{{[]int{4, 1}, fp16.Float32}},
+			"input 0: shape [4 1]: want complex numbers, a last axis of 2"},
 		{"fft_irfft", "{}", f32, []Type{{nil, fp16.Float32}}, "input 0: shape []: want complex numbers, a last axis of 2"},
 		{"fft_rfft", "{}", f32, []Type{{nil, fp16.Float32}}, "dim: -1: want an axis of rank 0"},
 		{"fft_fft", "{}", f32, []Type{{[]int{2}, fp16.Float32}}, "dim: -1: want an axis of rank 0"},
 		{"fft_rfft", `{"dim": [0, -2]}`, f32, []Type{{[]int{4, 3}, fp16.Float32}}, "dim: -2: want each axis once"},
-		{"fft_rfft", `{"dim": -9223372036854775808}`, f32, []Type{{[]int{4, 3}, fp16.Float32}}, "dim: -9223372036854775808: want an axis of rank 2"},
+		{"fft_rfft", `{"dim": -9223372036854775808}`, f32, []Type{{[]int{4, 3}, fp16.Float32}},
+			"dim: -9223372036854775808: want an axis of rank 2"},
 		{"fft_rfft", `{"n": -2}`, f32, []Type{{[]int{4}, fp16.Float32}}, "n: -2: want 1 to 2^40, or -1"},
-		{"fft_rfft", `{"n": 9223372036854775807}`, f32, []Type{{[]int{4}, fp16.Float32}}, "n: 9223372036854775807: want 1 to 2^40"},
+		{"fft_rfft", `{"n": 9223372036854775807}`, f32, []Type{{[]int{4}, fp16.Float32}},
+			"n: 9223372036854775807: want 1 to 2^40"},
 		{"fft_rfft", `{"n": [3, 4]}`, f32, []Type{{[]int{4}, fp16.Float32}}, "n: 2 numbers: want 1"},
 		{"fft_fft", `{"dim": [0, 1], "n": 1048577}`, f32, pairs(fp16.Float32, 4, 4), "want at most 2^40 elements"},
 		{"fft_rfft", "{}", f32, []Type{{[]int{3, 0}, fp16.Float32}}, "dim: 1: want an axis of 1 number or more"},
@@ -147,17 +152,21 @@ func TestFFTErrors(t *testing.T) {
 		{"fft_irfft", `{"n": 1}`, f32, pairs(fp16.Float32, 1), ""},
 		{"fft_irfft", `{"n": -1}`, f32, pairs(fp16.Float32, 1), "dim: 0: 1 number"},
 		{"fft_fft", `{"norm": "unitary"}`, f32, pairs(fp16.Float32, 4), `norm: "unitary": want backward, forward or ortho`},
-		{"fft_rfft", "{}", cudaB, []Type{{[]int{8}, fp16.BFloat16}}, "input 0: bfloat16, transformed to a length of 8: PyTorch on CUDA stops with an error"},
+		{"fft_rfft", "{}", cudaB, []Type{{[]int{8}, fp16.BFloat16}},
+			"input 0: bfloat16, transformed to a length of 8: PyTorch on CUDA stops with an error"},
 		{"fft_rfft", "{}", cuda16, []Type{{[]int{6}, fp16.Float16}}, "input 0: float16, transformed to a length of 6"},
 		{"fft_irfft", "{}", cuda16, pairs(fp16.Float16, 6), "input 0: float16, transformed to a length of 10"},
 		{"fft_rfft", "{}", cuda16, []Type{{[]int{8}, fp16.Float16}}, ""},
 		{"fft_irfft", "{}", cuda16, pairs(fp16.Float16, 5), ""},
 		{"fft_rfft", "{}", cudaB, []Type{{[]int{6}, fp16.Float32}}, ""},
 		{"fft_rfft", "{}", cpu, []Type{{[]int{6}, fp16.BFloat16}}, ""},
-		{"fft_rfft", "{}", Mode{Precision: fp16.Float16, Autocast: CUDA113}, []Type{{[]int{8}, fp16.Float16}}, "was not recorded"},
+		{"fft_rfft", "{}", Mode{Precision: fp16.Float16, Autocast: CUDA113}, []Type{{[]int{8}, fp16.Float16}},
+			"was not recorded"},
 		{"complex_mul", "{}", f32, pairs(fp16.Float32, 4), "1 inputs: want 2"},
-		{"complex_mul", "{}", f32, append(pairs(fp16.Float32, 4), Type{[]int{4}, fp16.Float32}), "input 1: shape [4]: want complex numbers"},
-		{"complex_mul", "{}", f32, append(pairs(fp16.Float32, 4), pairs(fp16.Float32, 3)...), "inputs of shapes [4 2] and [3 2]: want axes of one size, or of 1"},
+		{"complex_mul", "{}", f32, append(pairs(fp16.Float32, 4), Type{[]int{4}, fp16.Float32}),
+			"input 1: shape [4]: want complex numbers"},
+		{"complex_mul", "{}", f32, append(pairs(fp16.Float32, 4), pairs(fp16.Float32, 3)...),
+			"inputs of shapes [4 2] and [3 2]: want axes of one size, or of 1"},
 	} {
 		op, err := Bind(c.op, []byte(c.attributes))
 		if err != nil {

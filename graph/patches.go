@@ -15,7 +15,8 @@ import (
 func (p *Program) FastPatches(i int) (k *matmul.Kernel, kh, kw int) {
 	n := &p.graph.Nodes[i]
 	op, ok := n.Op.(Conv)
-	if !ok || !p.mode.Fast || !p.single(i) || op.Groups > 1 || op.Same || op.Pad != [4]int{} || max(op.Dilation[0], op.Dilation[1]) > 1 {
+	if !ok || !p.mode.Fast || !p.single(i) || op.Groups > 1 || op.Same || op.Pad != [4]int{} ||
+		max(op.Dilation[0], op.Dilation[1]) > 1 {
 		return nil, 0, 0
 	}
 	w, bias := p.graph.Values[n.In[1]].Const, (*tensor.Tensor)(nil)

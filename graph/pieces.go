@@ -81,8 +81,10 @@ func (o Binary) pieces(m Mode, k int, out Type, in []*tensor.Tensor) func(d []fl
 	}
 	line := pointwise.Lines(o.Of, out.Format, formats[0], formats[1])
 	// The other operand has as many numbers, or one, or a line of them for each line.
-	lines := len(out.Shape) > 0 && len(other.Data) == out.Shape[len(out.Shape)-1] && len(other.Shape) > 0 && other.Shape[len(other.Shape)-1] == len(other.Data)
-	if line == nil || !lines && len(other.Data) != 1 && !slices.Equal(other.Shape, out.Shape) || other.Format == fp16.Int64 {
+	lines := len(out.Shape) > 0 && len(other.Data) == out.Shape[len(out.Shape)-1] && len(other.Shape) > 0 &&
+		other.Shape[len(other.Shape)-1] == len(other.Data)
+	if line == nil || !lines && len(other.Data) != 1 && !slices.Equal(other.Shape, out.Shape) ||
+		other.Format == fp16.Int64 {
 		return nil
 	}
 	return func(d []float64, at int) {

@@ -88,7 +88,8 @@ func TestPoolTorch(t *testing.T) {
 				}
 				continue
 			}
-			if v != w && !(v != v && w != w) && !(math.Abs(v-w) <= allowed) || allowed == 0 && math.Signbit(v) != math.Signbit(w) && v == v {
+			if v != w && !(v != v && w != w) && !(math.Abs(v-w) <= allowed) ||
+				allowed == 0 && math.Signbit(v) != math.Signbit(w) && v == v {
 				t.Errorf("%s: number %d is %v, PyTorch has %v", name, i, v, w)
 			}
 		}
@@ -129,7 +130,8 @@ func TestPoolShapes(t *testing.T) {
 		switch {
 		case refusal == "" && err == nil && slices.Equal(inf.Out[0].Shape, want):
 			same++
-		case refusal != "" && (err != nil || strings.Contains(refusal, "half of") || strings.Contains(refusal, "smaller than kernel")),
+		case refusal != "" &&
+			(err != nil || strings.Contains(refusal, "half of") || strings.Contains(refusal, "smaller than kernel")),
 			name == "interpolate" && err != nil && slices.Contains(want, 0):
 			refused++
 		default:

@@ -124,7 +124,9 @@ func (r *Run) make(n *Node, i int, of []*tensor.Tensor) (*tensor.Tensor, error) 
 // call at a time, and one after the other takes no memory.
 func (p *Program) Eval(r *Run, i int, out, in []*tensor.Tensor) error {
 	n, c := &p.graph.Nodes[i], &r.call
-	*c = Call{Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: append(c.in[:0], in...), run: r}
+	*c = Call{
+		Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: append(c.in[:0], in...), run: r,
+	}
 	defer func() { clear(c.in); *c = Call{in: c.in[:0]} }()
 	for k, v := range n.In {
 		if c.in[k] == nil {

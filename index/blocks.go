@@ -36,8 +36,8 @@ func blocks(dst, src *tensor.Tensor, block int, o Order, deeper bool) {
 	h, w := deep.Shape[at+1], deep.Shape[at+2]
 	c := flat.Shape[at]
 	n := tensor.Size(deep.Shape[:at])
-	want(deep.Shape[at] == c*block*block && flat.Shape[at+1] == h*block && flat.Shape[at+2] == w*block && n == tensor.Size(flat.Shape[:at]),
-		"images whose blocks do not fit")
+	want(deep.Shape[at] == c*block*block && flat.Shape[at+1] == h*block && flat.Shape[at+2] == w*block &&
+		n == tensor.Size(flat.Shape[:at]), "images whose blocks do not fit")
 	if len(dst.Data) == 0 {
 		return
 	}

@@ -32,7 +32,9 @@ func TestOrder(t *testing.T) {
 		shape[axis] = 1 + r.IntN(9)
 		src := tensor.New(someFormat(r), shape...)
 		for i := range src.Data {
-			src.Data[i] = []float64{1, 1, 2, 3, 0, math.Copysign(0, -1), fp16.NaN, math.Inf(1), math.Inf(-1), -2}[r.IntN(4+r.IntN(7))]
+			src.Data[i] = []float64{
+				1, 1, 2, 3, 0, math.Copysign(0, -1), fp16.NaN, math.Inf(1), math.Inf(-1), -2,
+			}[r.IntN(4+r.IntN(7))]
 		}
 		n := shape[axis]
 		k, descending := r.IntN(n+1), r.IntN(2) == 0
@@ -70,7 +72,8 @@ func TestOrder(t *testing.T) {
 			}
 			at[axis] = rank
 			if rank < k {
-				if p := place(out, at); places.Data[p] != float64(mine) || math.Float64bits(values.Data[p]) != math.Float64bits(values.Format.Round(v)) {
+				if p := place(out, at); places.Data[p] != float64(mine) ||
+					math.Float64bits(values.Data[p]) != math.Float64bits(values.Format.Round(v)) {
 					t.Fatalf("%v: rank %d is %v at %v, want %v at %d", line, rank, values.Data[p], places.Data[p], v, mine)
 				}
 			}

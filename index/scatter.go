@@ -78,7 +78,8 @@ func ScatterND(dst, old *tensor.Tensor, index, src *tensor.Tensor, how Reduction
 // is left out. If weight is not nil each row is multiplied by its number there, exactly,
 // which is for Sum only.
 func EmbeddingBag(dst, table, index *tensor.Tensor, first []int, weight []float64, how Reduction, skip int) error {
-	want(len(table.Shape) == 2 && how != Last && (weight == nil || how == Sum && len(weight) == len(index.Data)), "bags of another kind")
+	want(len(table.Shape) == 2 && how != Last && (weight == nil || how == Sum && len(weight) == len(index.Data)),
+		"bags of another kind")
 	block := table.Shape[1]
 	want(len(first) > 0 && len(dst.Data) == (len(first)-1)*block, "a destination of another size")
 	of, err := resolved(index, table.Shape[0])

@@ -16,7 +16,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var elements = flag.Int("index.elements", 30000, "numbers of each operation that takes some together that are held to the judge")
+var elements = flag.Int("index.elements", 30000,
+	"numbers of each operation that takes some together that are held to the judge")
 
 // makers make numbers that are hard to add in one way or another. They are the same on every
 // port, in float64 too: of package rand's normal numbers and of fused sums the last bits are not.
@@ -35,7 +36,9 @@ var makers = []struct {
 	{"huge", func(r *rand.Rand) float64 { return math.Ldexp(r.Float64()-0.4, 127) }},
 	{"zeros", func(r *rand.Rand) float64 { return math.Copysign(0, float64(r.IntN(2))-0.5) }},
 	{"specials", func(r *rand.Rand) float64 {
-		return []float64{1, 2, -3, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN()}[min(r.IntN(40), 7-r.IntN(5))]
+		return []float64{
+			1, 2, -3, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(),
+		}[min(r.IntN(40), 7-r.IntN(5))]
 	}},
 }
 
@@ -115,9 +118,12 @@ func together(old *float64, come []float64, how Reduction, include bool, f fp16.
 // arrivals are the numbers that come to each place of a tensor.
 type arrivals [][]float64
 
-func check(t *testing.T, o *hashed.Outputs, what string, dst, old *tensor.Tensor, come arrivals, how Reduction, include bool) {
+func check(
+	t *testing.T, o *hashed.Outputs, what string, dst, old *tensor.Tensor, come arrivals, how Reduction, include bool,
+) {
 	t.Helper()
-	if o.Add(map[Reduction]string{Last: "last", Sum: "sum", Mean: "mean", Max: "max", Min: "min"}[how], dst.Data...); !o.Judge {
+	if o.Add(map[Reduction]string{Last: "last", Sum: "sum", Mean: "mean", Max: "max", Min: "min"}[how],
+		dst.Data...); !o.Judge {
 		return
 	}
 	for i, got := range dst.Data {
@@ -132,7 +138,8 @@ func check(t *testing.T, o *hashed.Outputs, what string, dst, old *tensor.Tensor
 }
 
 // hard calls body with shapes, formats and makers until so many numbers were made.
-func hard(seed uint64, least int, body func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, how Reduction, include bool) int) {
+func hard(seed uint64, least int, body func(what string, r *rand.Rand, shape []int, f, out fp16.Format,
+	make func(*rand.Rand) float64, how Reduction, include bool) int) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	var made [5]int // by reduction
 	for done, trial := 0, 0; done < *elements; trial++ {
@@ -157,7 +164,8 @@ func hard(seed uint64, least int, body func(what string, r *rand.Rand, shape []i
 
 func TestScatter(t *testing.T) {
 	o := hashed.New(t, *elements)
-	hard(1, 1, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, how Reduction, include bool) int {
+	hard(1, 1, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64,
+		how Reduction, include bool) int {
 		axis := r.IntN(len(shape))
 		shape[axis] = 1 + r.IntN(3)
 		ishape, sshape := slices.Clone(shape), slices.Clone(shape)
@@ -199,7 +207,8 @@ func TestScatter(t *testing.T) {
 
 func TestIndexAdd(t *testing.T) {
 	o := hashed.New(t, *elements)
-	hard(2, 1, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, how Reduction, include bool) int {
+	hard(2, 1, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64,
+		how Reduction, include bool) int {
 		axis := r.IntN(len(shape))
 		shape[axis] = 1 + r.IntN(3)
 		if r.IntN(30) == 0 {
@@ -229,7 +238,8 @@ func TestIndexAdd(t *testing.T) {
 
 func TestScatterND(t *testing.T) {
 	o := hashed.New(t, *elements)
-	hard(3, 1, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, how Reduction, _ bool) int {
+	hard(3, 1, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64,
+		how Reduction, _ bool) int {
 		depth := 1 + r.IntN(len(shape))
 		for a := range depth {
 			shape[a] = 1 + r.IntN(2)
@@ -262,7 +272,8 @@ func TestScatterND(t *testing.T) {
 // TestEmbeddingBag: with factors, whose products are exact, and with a row left out.
 func TestEmbeddingBag(t *testing.T) {
 	o := hashed.New(t, *elements)
-	hard(4, 2, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, _ Reduction, _ bool) int {
+	hard(4, 2, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64,
+		_ Reduction, _ bool) int {
 		how := []Reduction{Sum, Mean, Max}[r.IntN(3)]
 		rows, width, n := 1+r.IntN(4), r.IntN(5), r.IntN(20)
 		table, i := tensor.New(f, rows, width), indices(r, rows, n)
@@ -350,10 +361,12 @@ func TestThreads(t *testing.T) {
 func TestWholeSums(t *testing.T) {
 	i := tensor.Of(fp16.Int64, []float64{1, 1}, 2)
 	x := tensor.Of(fp16.Int64, []float64{5, 1 << 52}, 2)
-	if err := IndexAdd(x, x, 0, i, tensor.Of(fp16.Int64, []float64{1 << 52, -1}, 2), Sum, true); err != nil || x.Data[0] != 5 || x.Data[1] != 1<<53-1 {
+	if err := IndexAdd(x, x, 0, i, tensor.Of(fp16.Int64, []float64{1 << 52, -1}, 2), Sum, true); err != nil ||
+		x.Data[0] != 5 || x.Data[1] != 1<<53-1 {
 		t.Errorf("%v, %v", x.Data, err)
 	}
-	if err := IndexAdd(x, x, 0, i, tensor.Of(fp16.Int64, []float64{1 << 52, -1}, 2), Sum, true); err == nil || err.Error() != "sum: 13510798882111486: want whole numbers of at most 2^53 in size" {
+	if err := IndexAdd(x, x, 0, i, tensor.Of(fp16.Int64, []float64{1 << 52, -1}, 2), Sum, true); err == nil ||
+		err.Error() != "sum: 13510798882111486: want whole numbers of at most 2^53 in size" {
 		t.Error(err)
 	}
 }

@@ -133,7 +133,8 @@ func TestOutside(t *testing.T) {
 		want string
 	}{
 		{3, "index[1 0]: 3: want -3 to 2"}, {-4, "index[1 0]: -4: want -3 to 2"}, {0.5, "index[1 0]: 0.5: want -3 to 2"},
-		{math.NaN(), "index[1 0]: NaN: want -3 to 2"}, {1e300, "index[1 0]: 1e+300: want -3 to 2"}, {math.Inf(-1), "index[1 0]: -Inf: want -3 to 2"},
+		{math.NaN(), "index[1 0]: NaN: want -3 to 2"}, {1e300, "index[1 0]: 1e+300: want -3 to 2"},
+		{math.Inf(-1), "index[1 0]: -Inf: want -3 to 2"},
 	} {
 		i := tensor.Of(fp16.Int64, []float64{0, k.v}, 2, 1)
 		got := map[string]error{
@@ -153,7 +154,8 @@ func TestOutside(t *testing.T) {
 		}
 	}
 	none := tensor.New(fp16.Float32, 0, 4)
-	if err := Take(tensor.New(fp16.Float32, 1, 4), none, 0, tensor.New(fp16.Int64, 1)); err == nil || err.Error() != "index[0]: 0: want an axis with numbers, it has size 0" {
+	if err := Take(tensor.New(fp16.Float32, 1, 4), none, 0, tensor.New(fp16.Int64, 1)); err == nil ||
+		err.Error() != "index[0]: 0: want an axis with numbers, it has size 0" {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,8 @@ const columns = 512
 func (s scattering) run() error {
 	if s.how == Sum || s.how == Mean {
 		for _, t := range []*tensor.Tensor{s.old, s.src} {
-			want(t == nil || t.Format != fp16.Float64 || s.dst.Format == fp16.Float64, "a sum of float64 numbers in another format")
+			want(t == nil || t.Format != fp16.Float64 ||
+				s.dst.Format == fp16.Float64, "a sum of float64 numbers in another format")
 		}
 	}
 	if len(s.dst.Data) == 0 {

@@ -39,7 +39,8 @@ func peakRate() float64 {
 	n := par.Workers()
 	v, u, m := make([][]float64, n), make([][]float64, n), make([][]float64, n)
 	for i := range n {
-		v[i], u[i], m[i] = asm.Aligned[float64](blocks*w.Tiles*8), asm.Aligned[float64](blocks*8*w.Outputs), asm.Aligned[float64](w.Tiles*w.Outputs)
+		v[i], u[i], m[i] = asm.Aligned[float64](blocks*w.Tiles*8), asm.Aligned[float64](blocks*8*w.Outputs),
+			asm.Aligned[float64](w.Tiles*w.Outputs)
 	}
 	later := new(float32)
 	began := clock()
@@ -70,9 +71,10 @@ func BenchmarkMatmul(b *testing.B) {
 		{64, 8, 8, 8, false},
 	} {
 		for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
-			b.Run(fmt.Sprintf("batch=%d/m=%d/k=%d/n=%d/prepared=%v/format=%v", c.batch, c.m, c.k, c.n, c.prepared, f), func(b *testing.B) {
-				benchmark(b, f, c.batch, c.m, c.k, c.n, c.prepared, func(r *rand.Rand) float64 { return r.NormFloat64() })
-			})
+			b.Run(fmt.Sprintf("batch=%d/m=%d/k=%d/n=%d/prepared=%v/format=%v", c.batch, c.m, c.k, c.n, c.prepared, f),
+				func(b *testing.B) {
+					benchmark(b, f, c.batch, c.m, c.k, c.n, c.prepared, func(r *rand.Rand) float64 { return r.NormFloat64() })
+				})
 		}
 	}
 }

@@ -26,7 +26,9 @@ func Einsum(dst *tensor.Tensor, spec string, operands ...*tensor.Tensor) error {
 
 // EinsumChain is Einsum with a function that makes each result but the last the operand
 // of the next product, such as one that rounds it to TF32.
-func EinsumChain(dst *tensor.Tensor, spec string, operand func(*tensor.Tensor) *tensor.Tensor, operands ...*tensor.Tensor) error {
+func EinsumChain(
+	dst *tensor.Tensor, spec string, operand func(*tensor.Tensor) *tensor.Tensor, operands ...*tensor.Tensor,
+) error {
 	shapes := make([][]int, len(operands))
 	for i, t := range operands {
 		shapes[i] = t.Shape
@@ -126,7 +128,8 @@ func parse(spec string, shapes [][]int) (*einsum, error) {
 	for i, term := range terms {
 		labels, hidden, ok := expand(term, len(shapes[i]))
 		if !ok {
-			return wrong("operand %d, %.60q of shape %v: want letters, one for each dimension, and at most one \"...\"", i+1, term, shapes[i])
+			return wrong("operand %d, %.60q of shape %v: want letters, one for each dimension, and at most one \"...\"",
+				i+1, term, shapes[i])
 		}
 		most = max(most, hidden)
 		for d, l := range labels {

@@ -202,9 +202,12 @@ func TestEinsumErrors(t *testing.T) {
 		want   string
 	}{
 		{"ij,jk", [][]int{{2, 3}}, `einsum: "ij,jk": 1 operands: want 2`},
-		{"ij", [][]int{{2}}, `einsum: "ij": operand 1, "ij" of shape [2]: want letters, one for each dimension, and at most one "..."`},
-		{"i1", [][]int{{2, 2}}, `einsum: "i1": operand 1, "i1" of shape [2 2]: want letters, one for each dimension, and at most one "..."`},
-		{"......", [][]int{{2, 2}}, `einsum: "......": operand 1, "......" of shape [2 2]: want letters, one for each dimension, and at most one "..."`},
+		{"ij", [][]int{{2}},
+			`einsum: "ij": operand 1, "ij" of shape [2]: want letters, one for each dimension, and at most one "..."`},
+		{"i1", [][]int{{2, 2}}, `einsum: "i1": operand 1, "i1" of shape [2 2]: want letters, one for each dimension, ` +
+			`and at most one "..."`},
+		{"......", [][]int{{2, 2}}, `einsum: "......": operand 1, "......" of shape [2 2]: want letters, ` +
+			`one for each dimension, and at most one "..."`},
 		{"ij,jk", [][]int{{2, 3}, {4, 5}}, `einsum: "ij,jk": operand 2 of shape [4 5]: dimension 1: want 3 or 1`},
 		{"ij->ik", [][]int{{2, 3}}, `einsum: "ij->ik": result "ik": want each label once, of those of the operands`},
 		{"ij->ii", [][]int{{2, 3}}, `einsum: "ij->ii": result "ii": want each label once, of those of the operands`},

@@ -156,7 +156,8 @@ func (j *fastJob) multiply(i int) {
 			j.kernels.Multiply(&j.v[j.place(matrix, g0)], u, &m[0], j.blocks, fastChain/fastBlock, middle-g0, ahead, u)
 		}
 		if g1 > middle {
-			j.kernels.MultiplyFewer(&j.v[j.place(matrix, middle)], u, &m[(j.from(middle)-lo)*j.columns], j.blocks, fastChain/fastBlock, g1-middle, after, u)
+			j.kernels.MultiplyFewer(&j.v[j.place(matrix, middle)], u, &m[(j.from(middle)-lo)*j.columns], j.blocks,
+				fastChain/fastBlock, g1-middle, after, u)
 		}
 		j.store(m, matrix, panel, lo, hi)
 	}

@@ -15,7 +15,9 @@ import (
 // down, for a batch and for each row alone.
 func TestFast(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, s := range [][3]int{{1, 1, 1}, {1, 512, 70}, {7, 13, 5}, {50, 129, 40}, {13, 300, 33}, {110, 40, 16}, {197, 260, 31}} {
+	for _, s := range [][3]int{
+		{1, 1, 1}, {1, 512, 70}, {7, 13, 5}, {50, 129, 40}, {13, 300, 33}, {110, 40, 16}, {197, 260, 31},
+	} {
 		m, k, n := s[0], s[1], s[2]
 		a, b := random(r, fp16.Float32, m, k), random(r, fp16.Float32, n, k)
 		bias := random(r, fp16.Float32, n).Data
@@ -91,10 +93,13 @@ func TestFastBatch(t *testing.T) {
 				z[i/(k*n)*k*n+i%n*k+i/n%k] = float32(v)
 			}
 			places := Places([]int{2, 3}, []int{3}, []int{k * n})
-			FastSingles(across, Matrices{x, []int{0, m * k, 2 * m * k, 3 * m * k, 4 * m * k, 5 * m * k}, 1, m}, Matrices{z, places, 1, k}, 6, m, k, n, nil)
+			FastSingles(across, Matrices{x, []int{0, m * k, 2 * m * k, 3 * m * k, 4 * m * k, 5 * m * k}, 1, m},
+				Matrices{z, places, 1, k}, 6, m, k, n, nil)
 			for i, w := range want {
-				if math.Float64bits(y.Data[i]) != math.Float64bits(number(w)) || math.Float32bits(across[i]) != math.Float32bits(w) || seen[i] != 1 {
-					t.Fatalf("%s, %v: element %d is %v and %v, want %v; done with %d times", isa, s, i, y.Data[i], across[i], w, seen[i])
+				if math.Float64bits(y.Data[i]) != math.Float64bits(number(w)) ||
+					math.Float32bits(across[i]) != math.Float32bits(w) || seen[i] != 1 {
+					t.Fatalf("%s, %v: element %d is %v and %v, want %v; done with %d times",
+						isa, s, i, y.Data[i], across[i], w, seen[i])
 				}
 			}
 		}

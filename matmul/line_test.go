@@ -10,8 +10,8 @@ import (
 )
 
 // TestOneLine: products of one line with a prepared operand, which have kernels of their own, have the bits of the same
-// line among others, for lengths around those of blocks and panels, with numbers that are not finite, of integers, which
-// guards leave open, and as the last line of several.
+// line among others, for lengths around those of blocks and panels, with numbers that are not finite, of integers,
+// which guards leave open, and as the last line of several.
 func TestOneLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	for trial := range 240 {

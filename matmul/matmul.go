@@ -157,7 +157,8 @@ func (s *Space) fit(dst *tensor.Tensor, a, b []int, p Params) {
 	if len(a) >= 2 && len(a) == len(b) && len(a) == len(dst.Shape) && p.C == nil {
 		m, ka := ends(a, p.TransA, true)
 		kb, n := ends(b, p.TransB, false)
-		if ka == kb && slices.Equal(leading(a), leading(b)) && slices.Equal(leading(a), leading(dst.Shape)) && dst.Shape[len(a)-2] == m && dst.Shape[len(a)-1] == n {
+		if ka == kb && slices.Equal(leading(a), leading(b)) && slices.Equal(leading(a), leading(dst.Shape)) &&
+			dst.Shape[len(a)-2] == m && dst.Shape[len(a)-1] == n {
 			return
 		}
 	}

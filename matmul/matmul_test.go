@@ -203,7 +203,8 @@ func TestJudge(t *testing.T) {
 		for i, v := range bigref.Matmul(out, a, b, c, m, n, k, alpha, beta) {
 			if got := dst.Data[i]; math.Float64bits(got) != math.Float64bits(v) {
 				if wrong++; wrong < 10 {
-					t.Errorf("%s, %v to %v, [%d,%d,%d], alpha %v, beta %v, C %v, trans %v %v: element %d is %v, want %v", kind, in, out, m, n, k, alpha, beta, p.C != nil, p.TransA, p.TransB, i, got, v)
+					t.Errorf("%s, %v to %v, [%d,%d,%d], alpha %v, beta %v, C %v, trans %v %v: element %d is "+
+						"%v, want %v", kind, in, out, m, n, k, alpha, beta, p.C != nil, p.TransA, p.TransB, i, got, v)
 				}
 			}
 		}
@@ -356,10 +357,14 @@ func TestShapeErrors(t *testing.T) {
 		want string
 	}{
 		{[]int{}, []int{3}, Params{}, "matmul: shapes: [] and [3]: want one dimension or more each"},
-		{[]int{2, 3}, []int{4, 5}, Params{}, "matmul: shapes: [2 3] and [4 5]: want inner dimensions that agree, not 3 and 4"},
-		{[]int{2, 2, 3}, []int{3, 3, 5}, Params{}, "matmul: shapes: [2 2 3] and [3 3 5]: want leading dimensions that are equal or 1"},
-		{[]int{2, 3}, []int{3, 5}, Params{C: tensor.New(fp16.Float32, 4)}, "matmul: C: shape [4]: want one that can be broadcast to [2 5]"},
-		{[]int{2, 3}, []int{3, 5}, Params{C: tensor.New(fp16.Float32, 3, 2, 5)}, "matmul: C: shape [3 2 5]: want one that can be broadcast to [2 5]"},
+		{[]int{2, 3}, []int{4, 5}, Params{},
+			"matmul: shapes: [2 3] and [4 5]: want inner dimensions that agree, not 3 and 4"},
+		{[]int{2, 2, 3}, []int{3, 3, 5}, Params{},
+			"matmul: shapes: [2 2 3] and [3 3 5]: want leading dimensions that are equal or 1"},
+		{[]int{2, 3}, []int{3, 5}, Params{C: tensor.New(fp16.Float32, 4)},
+			"matmul: C: shape [4]: want one that can be broadcast to [2 5]"},
+		{[]int{2, 3}, []int{3, 5}, Params{C: tensor.New(fp16.Float32, 3, 2, 5)},
+			"matmul: C: shape [3 2 5]: want one that can be broadcast to [2 5]"},
 	} {
 		if _, err := Shape(c.a, c.b, c.p); err == nil || err.Error() != c.want {
 			t.Errorf("%v %v: %v, want %s", c.a, c.b, err, c.want)
@@ -450,7 +455,8 @@ bfloat16 229b347fa003a145
 // TestAllocations: a product in a space allocates nothing after the first.
 func TestAllocations(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	a, b, dst := random(r, fp16.Float32, 2, 40, 300), random(r, fp16.Float32, 2, 300, 50), tensor.New(fp16.Float32, 2, 40, 50)
+	a, b, dst := random(r, fp16.Float32, 2, 40, 300), random(r, fp16.Float32, 2, 300, 50),
+		tensor.New(fp16.Float32, 2, 40, 50)
 	w := NewKernel(random(r, fp16.Float32, 60, 300), true, make([]float64, 60))
 	out := tensor.New(fp16.Float32, 2, 40, 60)
 	s := NewSpace()

@@ -92,7 +92,8 @@ func (u *unit) add(left []float64, n int, sums []float64) {
 		addPlain(u.right[:n*plainCols], left, sums)
 	case u.job.format == fp16.Float64:
 		clear(u.w.table)
-		u.kernels.Convolve[asm.ToFloat64](&u.right[0], &u.taps[0], n, &left[0], &u.w.table[0], &u.w.window[0], &sums[0], &u.w.flags[0])
+		u.kernels.Convolve[asm.ToFloat64](&u.right[0], &u.taps[0], n, &left[0], &u.w.table[0], &u.w.window[0],
+			&sums[0], &u.w.flags[0])
 	default:
 		next := &u.w.nothing
 		if len(u.next) > asm.AddAhead {

@@ -14,11 +14,13 @@ import (
 
 // ranWhole reports whether a product since asm.Forget was one of whole numbers.
 func ranWhole() bool {
-	return slices.ContainsFunc(asm.Kernels(), func(name string) bool { return strings.HasPrefix(name, "product of whole numbers") })
+	return slices.ContainsFunc(asm.Kernels(),
+		func(name string) bool { return strings.HasPrefix(name, "product of whole numbers") })
 }
 
 // TestWholeProducts: products of whole numbers in float64 have the bits of their definition, in every layout, with what
-// is no whole number, too large, or not finite among them; the sums that fit 32 bits, and those alone, go the short way.
+// is no whole number, too large, or not finite among them; the sums that fit 32 bits, and those alone, go the short
+// way.
 func TestWholeProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	fits, others := 0, 0
@@ -71,14 +73,16 @@ func TestWholeProducts(t *testing.T) {
 		}
 		for i, got := range c.Data {
 			if math.Float64bits(got) != math.Float64bits(want[i]) && (got == got || want[i] == want[i]) || pieces[i] != 1 {
-				t.Fatalf("trial %d, %d of %d x %d x %d: number %d is %v, want %v; it was called %d times", trial, batch, m, k, n, i, got, want[i], pieces[i])
+				t.Fatalf("trial %d, %d of %d x %d x %d: number %d is %v, want %v; it was called %d times",
+					trial, batch, m, k, n, i, got, want[i], pieces[i])
 			}
 		}
 		if asm.WholeKernels() == nil {
 			continue
 		}
 		if got := ranWhole(); batch == 1 && got != short || got && !short {
-			t.Fatalf("trial %d, %d of %d x %d x %d, numbers up to %d: the short way is %v, want %v", trial, batch, m, k, n, most, got, short)
+			t.Fatalf("trial %d, %d of %d x %d x %d, numbers up to %d: the short way is %v, want %v",
+				trial, batch, m, k, n, most, got, short)
 		} else if got {
 			fits++
 		} else {
@@ -94,7 +98,9 @@ func TestWholeProducts(t *testing.T) {
 func TestWholeAllocates(t *testing.T) {
 	a, b, c := tensor.New(fp16.Float64, 5, 30), tensor.New(fp16.Float64, 30, 20), tensor.New(fp16.Float64, 5, 20)
 	s, k := NewSpace(), NewKernel(b, false, nil)
-	for name, f := range map[string]func(){"product": func() { s.Forward(c, a, b, Params{}) }, "kernel": func() { s.Apply(c, a, k) }} {
+	for name, f := range map[string]func(){
+		"product": func() { s.Forward(c, a, b, Params{}) }, "kernel": func() { s.Apply(c, a, k) },
+	} {
 		f()
 		if n := testing.AllocsPerRun(20, f); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)

@@ -161,7 +161,8 @@ func (b *builder) cutBessel() int {
 	}
 	fc := b.cutoffWide()
 	angle := b.binary(pointwise.Mul, "radial.angle", b.d, b.constants("radial.waves", waves...))
-	cut := b.binary(pointwise.Mul, "radial.cut", b.function("sin", "radial.sin", angle), b.binary(pointwise.Div, "cutoff.over", fc, b.d))
+	cut := b.binary(pointwise.Mul, "radial.cut", b.function("sin", "radial.sin", angle),
+		b.binary(pointwise.Div, "cutoff.over", fc, b.d))
 	return b.rounded("radial", b.Add(graph.Cat{Axis: 1}, "radial.wide", cut, fc))
 }
 
@@ -169,7 +170,8 @@ func (b *builder) cutBessel() int {
 func (b *builder) gaussians(centres string, c ...float64) int {
 	away := b.binary(pointwise.Sub, "radial.away", b.d, b.weight(centres))
 	square := b.function("square", "radial.square", away)
-	return b.rounded("radial", b.function("exp", "radial.wide", b.binary(pointwise.Mul, "radial.exponent", square, b.constants("radial.widths", c...))))
+	return b.rounded("radial", b.function("exp", "radial.wide",
+		b.binary(pointwise.Mul, "radial.exponent", square, b.constants("radial.widths", c...))))
 }
 
 // name is the name of a layer's part.

@@ -145,16 +145,18 @@ func answer(n Network, mode graph.Mode, m *Molecule) (*Answer, error) {
 }
 
 // exactly are operations that do not round.
-var exactly = []string{"identity", "neg", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "expand", "cat", "slice", "select", "pad", "split",
-	"index_select", "embedding", "index", "gather", "gather_nd", "where", "relu", "stack", "abs"}
+var exactly = []string{"identity", "neg", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose",
+	"expand", "cat", "slice", "select", "pad", "split", "index_select", "embedding", "index", "gather", "gather_nd",
+	"where", "relu", "stack", "abs"}
 
 // counts reports whether an operation added, subtracted or multiplied whole numbers: on every device its results are
 // these. An exponent less 1 is such a number, and a base below 0 has no power that is not whole.
 func counts(op graph.Op, in []*tensor.Tensor, y *tensor.Tensor) bool {
 	fraction := func(v float64) bool { return v != math.Floor(v) }
-	return slices.Contains([]string{"add", "sub", "mul"}, op.Name()) && !slices.ContainsFunc(append(in[:len(in):len(in)], y), func(t *tensor.Tensor) bool {
-		return slices.ContainsFunc(t.Data, fraction)
-	})
+	return slices.Contains([]string{"add", "sub", "mul"}, op.Name()) &&
+		!slices.ContainsFunc(append(in[:len(in):len(in)], y), func(t *tensor.Tensor) bool {
+			return slices.ContainsFunc(t.Data, fraction)
+		})
 }
 
 // device evaluates the graph as a right device of the mode might: each result is moved by up to two
@@ -297,7 +299,8 @@ func (c *check) explain(claim graph.Mode) (string, error) {
 		if err := other.prepare(lower); err != nil {
 			continue // an operation that the mode has not
 		}
-		if r := other.judge(other.truth); r.Verdict == Pass && !slices.ContainsFunc(r.Of, func(v Verdict) bool { return v.RMS < v.Limit/80 }) {
+		if r := other.judge(other.truth); r.Verdict == Pass &&
+			!slices.ContainsFunc(r.Of, func(v Verdict) bool { return v.RMS < v.Limit/80 }) {
 			return "errors are those of " + lower.String(), nil // of its size, a twentieth at least
 		}
 	}

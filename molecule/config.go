@@ -31,7 +31,8 @@ func ReadConfig(file string, data []byte) (Config, Sizes, error) {
 		return Config{}, Sizes{}, err
 	}
 	c := Config{Kind: Kind(o.String("model", "")), Cutoff: o.Float("cutoff", 0)}
-	s := Sizes{Hidden: int(o.Int("hidden", 0, 0, 1<<20)), Radial: int(o.Int("radial", 0, 0, 1<<20)), Layers: int(o.Int("layers", 0, 0, 1<<20))}
+	s := Sizes{Hidden: int(o.Int("hidden", 0, 0, 1<<20)), Radial: int(o.Int("radial", 0, 0, 1<<20)),
+		Layers: int(o.Int("layers", 0, 0, 1<<20))}
 	if err := o.Close(); err != nil {
 		return Config{}, Sizes{}, err
 	}
@@ -81,7 +82,8 @@ func (s Sizes) Weights(k Kind) map[string][]int {
 		of = s.painn()
 	case PaiNNFilter:
 		half, quarter := max(s.Hidden/2, 1), max(s.Hidden/4, 1)
-		of, _ = s.painnFilter(map[string][]int{"energy_head.0.weight": {half, s.Hidden}, "energy_head.2.weight": {quarter, half}, "energy_head.4.weight": {1, quarter}})
+		of, _ = s.painnFilter(map[string][]int{"energy_head.0.weight": {half, s.Hidden},
+			"energy_head.2.weight": {quarter, half}, "energy_head.4.weight": {1, quarter}})
 	case SchNet:
 		of, _ = s.schnet(map[string][]int{"interactions.0.mlp.0.weight": {s.Hidden, s.Radial}})
 	}

@@ -47,7 +47,8 @@ func (b *Batch) Atoms(molecule int) (first, end int) {
 // inputs returns the tensors of a model's graph.
 func (b *Batch) inputs(mode graph.Mode) []*tensor.Tensor {
 	n, p := len(b.Numbers), len(b.Pairs.I)
-	z, x, pairs, of := tensor.New(fp16.Int64, n), tensor.New(mode.Wide(), n, 3), tensor.New(fp16.Int64, 2, p), tensor.New(fp16.Int64, n)
+	z, x, pairs, of := tensor.New(fp16.Int64, n), tensor.New(mode.Wide(), n, 3), tensor.New(fp16.Int64, 2, p),
+		tensor.New(fp16.Int64, n)
 	for i, v := range b.Numbers {
 		z.Data[i] = float64(v)
 	}
@@ -138,13 +139,15 @@ func (e *Evaluator) compile(atoms, pairs, molecules int) (*compiled, error) {
 func (m *Model) known(b *Batch) error {
 	for i, z := range b.Numbers {
 		if z < 0 || z >= m.Sizes.Elements {
-			return fmt.Errorf("atom %d: atomic number %d: want one of 0 to %d, the rows of the embedding", i, z, m.Sizes.Elements-1)
+			return fmt.Errorf("atom %d: atomic number %d: want one of 0 to %d, the rows of the embedding", i, z,
+				m.Sizes.Elements-1)
 		}
 	}
 	return (&Molecule{Positions: b.Positions}).Finite()
 }
 
-// Evaluate returns energies and forces. Atomic numbers that the network does not know, and positions that are not finite, are errors.
+// Evaluate returns energies and forces. Atomic numbers that the network does not know, and positions that are not
+// finite, are errors.
 func (e *Evaluator) Evaluate(b *Batch) (*Result, error) {
 	if err := e.model.known(b); err != nil {
 		return nil, err
@@ -174,7 +177,8 @@ func (c *compiled) run(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // resultOf copies what a graph with forces returned.
 func resultOf(y []*tensor.Tensor) *Result {
-	return &Result{Energies: append([]float64{}, y[0].Data...), AtomEnergies: append([]float64{}, y[1].Data...), Forces: append([]float64{}, y[2].Data...)}
+	return &Result{Energies: append([]float64{}, y[0].Data...), AtomEnergies: append([]float64{}, y[1].Data...),
+		Forces: append([]float64{}, y[2].Data...)}
 }
 
 // Batch puts molecules side by side, each with its own neighbours within the model's cutoff.

@@ -17,11 +17,15 @@ var outputs = []struct {
 	of   func(a *Answer) *Answer
 }{
 	{"forces have the wrong sign: they are minus the gradient", func(a *Answer) *Answer { return scaled(a, 1, -1) }},
-	{"forces are half of what they are: each pair may be counted once", func(a *Answer) *Answer { return scaled(a, 1, 0.5) }},
+	{"forces are half of what they are: each pair may be counted once",
+		func(a *Answer) *Answer { return scaled(a, 1, 0.5) }},
 	{"forces are twice what they are: each pair may be counted twice", func(a *Answer) *Answer { return scaled(a, 1, 2) }},
-	{"energies and forces are in eV where the network has hartree", func(a *Answer) *Answer { return scaled(a, hartree, hartree) }},
-	{"energies and forces are in hartree where the network has eV", func(a *Answer) *Answer { return scaled(a, 1/hartree, 1/hartree) }},
-	{"energies and forces are in kcal/mol where the network has eV", func(a *Answer) *Answer { return scaled(a, kcal, kcal) }},
+	{"energies and forces are in eV where the network has hartree",
+		func(a *Answer) *Answer { return scaled(a, hartree, hartree) }},
+	{"energies and forces are in hartree where the network has eV",
+		func(a *Answer) *Answer { return scaled(a, 1/hartree, 1/hartree) }},
+	{"energies and forces are in kcal/mol where the network has eV",
+		func(a *Answer) *Answer { return scaled(a, kcal, kcal) }},
 	{"the mean force is subtracted", centred},
 }
 

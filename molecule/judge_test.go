@@ -501,12 +501,14 @@ func TestExact(t *testing.T) {
 					continue
 				}
 				next := all[k].judge.nextPositions(all[k].molecule)
-				line := fmt.Sprintf("molecule %d, %v: energy %.3g, forces %.3g of the largest; the next positions' exact forces differ by %.3g", k, all[k].molecule.Numbers, w[0], w[1], next)
+				line := fmt.Sprintf("molecule %d, %v: energy %.3g, forces %.3g of the largest; "+
+					"the next positions' exact forces differ by %.3g", k, all[k].molecule.Numbers, w[0], w[1], next)
 				if t.Log(line); !(w[0] <= 1e-12 && next > 1e-12 && w[1] <= next) {
 					t.Error("which is not the last place of the positions")
 				}
 			}
-			t.Logf("%d molecules: energies within %.3g of their size, forces within %.3g of the largest", len(all), most[0], most[1])
+			t.Logf("%d molecules: energies within %.3g of their size, forces within %.3g of the largest", len(all),
+				most[0], most[1])
 		})
 	}
 }

@@ -41,7 +41,8 @@ func New(c Config, given Sizes, f *safetensors.File) (*Model, error) {
 	}
 	for _, name := range f.Names() {
 		if _, ok := want[name]; !ok && !m.ignored(name) {
-			return nil, fmt.Errorf("%s: %.80q: not a weight of %s: want names such as %s", f.Path, name, c.Kind, layouts[c.Kind].example)
+			return nil, fmt.Errorf("%s: %.80q: not a weight of %s: want names such as %s",
+				f.Path, name, c.Kind, layouts[c.Kind].example)
 		}
 	}
 	for name, shape := range want {
@@ -88,9 +89,15 @@ type layout struct {
 }
 
 var layouts = map[Kind]layout{
-	PaiNN:       {"embedding.weight", "filters.%d.weight", "filters.0.weight", 1, "embedding.weight, filters.0.weight, message.0.0.weight, mix.0.weight, update.0.0.weight, readout.0.weight"},
-	PaiNNFilter: {"embedding.weight", "interactions.%d.message.rbf_to_scalar.0.weight", "rbf.centers", 0, "embedding.weight, rbf.centers, interactions.0.message.rbf_to_scalar.0.weight, interactions.0.update.mixing_matrix, energy_head.0.weight"},
-	SchNet:      {"embedding.weight", "interactions.%d.mlp.0.weight", "distance_expansion.offset", 0, "embedding.weight, distance_expansion.offset, interactions.0.mlp.0.weight, interactions.0.conv.lin1.weight, lin1.weight"},
+	PaiNN: {"embedding.weight", "filters.%d.weight", "filters.0.weight", 1,
+		"embedding.weight, filters.0.weight, message.0.0.weight, mix.0.weight, update.0.0.weight, readout.0.weight"},
+	PaiNNFilter: {"embedding.weight", "interactions.%d.message.rbf_to_scalar.0.weight",
+		"rbf.centers", 0, "embedding.weight, rbf.centers, interactions.0.message.rbf_to_scalar.0.weight, " +
+			"interactions.0.update.mixing_matrix, energy_head.0.weight"},
+	SchNet: {
+		"embedding.weight", "interactions.%d.mlp.0.weight", "distance_expansion.offset", 0, "embedding.weight, " +
+			"distance_expansion.offset, interactions.0.mlp.0.weight, interactions.0.conv.lin1.weight, lin1.weight",
+	},
 }
 
 // layout finds the sizes and returns the shapes of all weights.
@@ -140,7 +147,8 @@ func (m *Model) Graph(mode graph.Mode, atoms, pairs, molecules int) *graph.Graph
 }
 
 func (m *Model) build(mode graph.Mode, atoms, pairs, molecules int, fault string) *graph.Graph {
-	b := &builder{Graph: graph.New(&m.kept), m: m, wide: mode.Wide(), half: mode.Autocast != graph.NoAutocast, atoms: atoms, pairs: pairs, fault: fault}
+	b := &builder{Graph: graph.New(&m.kept), m: m, wide: mode.Wide(), half: mode.Autocast != graph.NoAutocast,
+		atoms: atoms, pairs: pairs, fault: fault}
 	b.z, b.positions = b.Input("atomic_numbers"), b.Input("positions")
 	both, of := b.Input("pairs"), b.Input("molecule")
 	b.i = b.Add(graph.Select{Index: 0}, "pairs.i", both)

@@ -52,11 +52,16 @@ func TestNeighbours(t *testing.T) {
 		inclusive bool
 		want      bool
 	}{
-		{[]float64{tiny, 0, 0}, []float64{0, 0, 0}, tiny, false, false}, {[]float64{tiny, 0, 0}, []float64{0, 0, 0}, tiny, true, true},
-		{[]float64{tiny, 0, 0}, []float64{0, 0, 0}, 2 * tiny, false, true}, {[]float64{0, 0, 0}, []float64{0, 0, 0}, 1, false, true},
-		{[]float64{1e300, 0, 0}, []float64{-1e300, 0, 0}, 1.9e300, true, false}, {[]float64{1e300, 0, 0}, []float64{-1e300, 0, 0}, 2.1e300, true, true},
-		{[]float64{nan, 0, 0}, []float64{0, 0, 0}, 5, true, false}, {[]float64{math.Inf(1), 0, 0}, []float64{0, 0, 0}, 5, true, false},
-		{[]float64{0, 0, 0}, []float64{1, 0, 0}, math.Inf(1), false, true}, {[]float64{0, 0, 0}, []float64{1, 0, 0}, nan, false, false},
+		{[]float64{tiny, 0, 0}, []float64{0, 0, 0}, tiny, false, false},
+		{[]float64{tiny, 0, 0}, []float64{0, 0, 0}, tiny, true, true},
+		{[]float64{tiny, 0, 0}, []float64{0, 0, 0}, 2 * tiny, false, true},
+		{[]float64{0, 0, 0}, []float64{0, 0, 0}, 1, false, true},
+		{[]float64{1e300, 0, 0}, []float64{-1e300, 0, 0}, 1.9e300, true, false},
+		{[]float64{1e300, 0, 0}, []float64{-1e300, 0, 0}, 2.1e300, true, true},
+		{[]float64{nan, 0, 0}, []float64{0, 0, 0}, 5, true, false},
+		{[]float64{math.Inf(1), 0, 0}, []float64{0, 0, 0}, 5, true, false},
+		{[]float64{0, 0, 0}, []float64{1, 0, 0}, math.Inf(1), false, true},
+		{[]float64{0, 0, 0}, []float64{1, 0, 0}, nan, false, false},
 	} {
 		if got := within(k.a, k.b, k.cutoff, k.inclusive); got != k.want {
 			t.Errorf("%v and %v, cutoff %v, inclusive %v: %v, want %v", k.a, k.b, k.cutoff, k.inclusive, got, k.want)

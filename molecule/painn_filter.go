@@ -53,7 +53,8 @@ func (b *builder) painnFilter() int {
 	}
 	e := b.linear("energy_head.0", q)
 	for k := 2; b.m.weights[fmt.Sprintf("energy_head.%d.weight", k)] != nil; k += 2 {
-		e = b.linear(fmt.Sprintf("energy_head.%d", k), b.Add(graph.Act{Func: act.SiLU}, fmt.Sprintf("energy_head.%d", k-1), e))
+		e = b.linear(fmt.Sprintf("energy_head.%d", k),
+			b.Add(graph.Act{Func: act.SiLU}, fmt.Sprintf("energy_head.%d", k-1), e))
 	}
 	return e
 }
@@ -62,7 +63,8 @@ func (b *builder) painnFilter() int {
 func (b *builder) filterMessage(l, q, vectors, radial int) (int, int) {
 	at := func(part string) string { return fmt.Sprintf("interactions.%d.message.%s", l, part) }
 	abc := b.split(at("split"), 3, b.mlp(at("rbf_to_scalar"), radial))
-	next := b.gathered(at("q"), q, b.binary(pointwise.Mul, at("sent"), b.take(at("q_j"), q, b.j), abc[0]), b.atoms, b.m.Sizes.Hidden)
+	next := b.gathered(at("q"), q, b.binary(pointwise.Mul, at("sent"), b.take(at("q_j"), q, b.j), abc[0]), b.atoms,
+		b.m.Sizes.Hidden)
 	along := b.binary(pointwise.Mul, at("along"), b.axis(at("u"), 2, b.u), b.axis(at("c"), 1, abc[2]))
 	if vectors >= 0 {
 		turned := b.binary(pointwise.Mul, at("turned"), b.take(at("v_j"), vectors, b.j), b.axis(at("b"), 1, abc[1]))
@@ -82,5 +84,6 @@ func (b *builder) filterUpdate(l, q, vectors int, last bool) (int, int) {
 	}
 	mixed := b.Add(graph.Einsum{Equation: "ij,njk->nik"}, at("mixed"), b.weight(at("mixing_matrix")), vectors)
 	stay := b.binary(pointwise.Mul, at("v_b"), vectors, b.axis(at("b"), 1, abc[1]))
-	return q, b.binary(pointwise.Add, at("v"), stay, b.binary(pointwise.Mul, at("c"), mixed, b.axis(at("c.axis"), 1, abc[2])))
+	return q,
+		b.binary(pointwise.Add, at("v"), stay, b.binary(pointwise.Mul, at("c"), mixed, b.axis(at("c.axis"), 1, abc[2])))
 }

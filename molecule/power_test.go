@@ -17,7 +17,8 @@ func (n powers) Problem(mode graph.Mode, all ...*Molecule) (*Problem, error) {
 	g := graph.New(nil)
 	x, by := g.Input("positions"), 1.3
 	base := g.Add(graph.Binary{Of: pointwise.Mul, Other: &by}, "base", x)
-	g.Outputs = []int{g.Add(graph.Reduction{Of: "sum"}, "energy", g.Add(graph.Binary{Of: pointwise.Pow}, "power", base, n.exponent(g)))}
+	g.Outputs = []int{g.Add(graph.Reduction{Of: "sum"}, "energy",
+		g.Add(graph.Binary{Of: pointwise.Pow}, "power", base, n.exponent(g)))}
 	of := graph.Type{Shape: []int{len(m.Numbers), 3}, Format: mode.Wide()}
 	in := tensor.New(of.Format, of.Shape...)
 	of.Format.RoundSlice(in.Data, m.Positions)
@@ -36,7 +37,8 @@ func TestPowersOfNegativeBases(t *testing.T) {
 		},
 		"a table's": func(g *graph.Graph, n float64) int {
 			row := g.Constant("rows", tensor.Of(fp16.Int64, []float64{1, 0, 1, 1, 0, 1, 1, 0, 1, 1}, 10))
-			return g.Add(graph.Embedding{}, "exponents", g.Constant("table", tensor.Of(fp16.Float32, []float64{n, n, n, n + 1, n + 1, n + 1}, 2, 3)), row)
+			return g.Add(graph.Embedding{}, "exponents",
+				g.Constant("table", tensor.Of(fp16.Float32, []float64{n, n, n, n + 1, n + 1, n + 1}, 2, 3)), row)
 		},
 	}
 	for how, exponent := range of {

@@ -151,7 +151,8 @@ func twice(op graph.Op, in []*tensor.Tensor) bool {
 // wrote a message passing network has meant it, and without forces.
 func (p *Problem) Added() *Problem {
 	q := *p
-	q.Graph = &graph.Graph{Values: p.Graph.Values, Nodes: slices.Clone(p.Graph.Nodes), Inputs: p.Graph.Inputs, Outputs: []int{p.Graph.Outputs[p.Energies]}, Kept: p.Graph.Kept}
+	q.Graph = &graph.Graph{Values: p.Graph.Values, Nodes: slices.Clone(p.Graph.Nodes), Inputs: p.Graph.Inputs,
+		Outputs: []int{p.Graph.Outputs[p.Energies]}, Kept: p.Graph.Kept}
 	q.Energies, q.Forces = 0, 0
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]

@@ -14,8 +14,10 @@ import (
 
 // acetone has ten atoms, as many as the student takes, all of them within its cutoff.
 func acetone() *Molecule {
-	return &Molecule{Numbers: []int{8, 6, 6, 6, 1, 1, 1, 1, 1, 1}, Positions: []float64{0, 0, 1.405, 0, 0, 0.1797, 0, 1.2855, -0.6161, 0, -1.2855, -0.6161,
-		0.05, 2.1341, 0.0667, 0, -2.1341, 0.0667, -0.8815, 1.3311, -1.2643, 0.8815, 1.3311, -1.2643, 0.8815, -1.3311, -1.2643, -0.8815, -1.3311, -1.2643}}
+	return &Molecule{Numbers: []int{8, 6, 6, 6, 1, 1, 1, 1, 1, 1}, Positions: []float64{
+		0, 0, 1.405, 0, 0, 0.1797, 0, 1.2855, -0.6161, 0, -1.2855, -0.6161, 0.05, 2.1341, 0.0667, 0, -2.1341, 0.0667,
+		-0.8815, 1.3311, -1.2643, 0.8815, 1.3311, -1.2643, 0.8815, -1.3311, -1.2643, -0.8815, -1.3311, -1.2643,
+	}}
 }
 
 // student returns the graph of the file for a molecule, and its weights as a state dict.
@@ -51,7 +53,8 @@ func student(t *testing.T, m *Molecule) (*graph.Graph, *safetensors.File) {
 		weights = append(weights, w)
 	}
 	// The last layer's vectors are read by nobody, and the graph is without their matrix.
-	unread, err := safetensors.OfFloat64s("interactions.1.update.mixing_matrix", safetensors.F32, []int{3, 3}, make([]float64, 9))
+	unread, err := safetensors.OfFloat64s("interactions.1.update.mixing_matrix", safetensors.F32, []int{3, 3},
+		make([]float64, 9))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +110,8 @@ func TestStudent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if math.Abs(right.Energies[0]-exported.Energies[0]) < 1e-3 {
-		t.Errorf("energy %v where messages add up, and %v where they overwrite each other: want different ones", right.Energies[0], exported.Energies[0])
+		t.Errorf("energy %v where messages add up, and %v where they overwrite each other: want different ones",
+			right.Energies[0], exported.Energies[0])
 	}
 	all, err := Symmetries(m, x)
 	if err != nil {

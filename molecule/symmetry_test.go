@@ -140,7 +140,8 @@ func TestNaNStays(t *testing.T) {
 			t.Errorf("NaN at %d: %+v", at, s)
 		}
 		m := &Molecule{Numbers: []int{1}, Forces: got}
-		c := &check{all: []*Molecule{m}, truth: []*Answer{{Energies: []float64{1}, Forces: []float64{1, 2, 3}}}, deviation: []*Answer{{Energies: []float64{1}, Forces: []float64{1, 1, 1}}}, noise: [2]float64{1, 1}}
+		c := &check{all: []*Molecule{m}, truth: []*Answer{{Energies: []float64{1}, Forces: []float64{1, 2, 3}}},
+			deviation: []*Answer{{Energies: []float64{1}, Forces: []float64{1, 1, 1}}}, noise: [2]float64{1, 1}}
 		if v := c.judge(c.truth).Of[0]; v.Verdict != Fail || v.Worst == v.Worst || v.Beyond != 1 {
 			t.Errorf("NaN at %d: %+v", at, v)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 const water = `3
-Properties=species:S:1:pos:R:3:forces:R:3:tag:I:1 energy=-76.4 pbc="F F F" name="a \"wet\" thing" list=[[1, 2], [3, 4]] flag Lattice="9 0 0 0 9 0 0 0 9"
+Properties=species:S:1:pos:R:3:forces:R:3:tag:I:1 energy=-76.4 pbc="F F F" name="a \"wet\" thing" ` +
+	`list=[[1, 2], [3, 4]] flag Lattice="9 0 0 0 9 0 0 0 9"
 O 0 0 0.1 1 2 3 7
 H 0.75 0 -0.5 -1 0 0.5 8
 1 -0.75 0 -5.0d-1 0 -2 -3.5 9
@@ -26,13 +27,16 @@ func TestXYZ(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 2 || !reflect.DeepEqual(all[0].Numbers, []int{8, 1, 1}) || *all[0].Energy != -76.4 || all[0].Forces[8] != -3.5 || all[0].Positions[8] != -0.5 {
+	if len(all) != 2 || !reflect.DeepEqual(all[0].Numbers, []int{8, 1, 1}) || *all[0].Energy != -76.4 ||
+		all[0].Forces[8] != -3.5 || all[0].Positions[8] != -0.5 {
 		t.Errorf("%+v", all[0])
 	}
-	if got := all[0].Info; len(got) != 5 || got[1].Value != `a "wet" thing` || got[2].Value != "[[1, 2], [3, 4]]" || got[3] != (Entry{"flag", "T"}) {
+	if got := all[0].Info; len(got) != 5 || got[1].Value != `a "wet" thing` || got[2].Value != "[[1, 2], [3, 4]]" ||
+		got[3] != (Entry{"flag", "T"}) {
 		t.Errorf("%q", got)
 	}
-	if all[1].Forces != nil || all[1].Energy != nil || all[1].Info[0] != (Entry{"", "a plain comment"}) || all[1].Formula() != "CO" || all[0].Formula() != "H2O" {
+	if all[1].Forces != nil || all[1].Energy != nil || all[1].Info[0] != (Entry{"", "a plain comment"}) ||
+		all[1].Formula() != "CO" || all[0].Formula() != "H2O" {
 		t.Errorf("%+v %s %s", all[1], all[1].Formula(), all[0].Formula())
 	}
 	var b bytes.Buffer
@@ -67,7 +71,8 @@ func TestXYZErrors(t *testing.T) {
 		"999999999999999999\nx\nH 0 0":                               "3 fields",
 	} {
 		_, err := ReadXYZ("f.xyz", []byte(text))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f.xyz: ") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f.xyz: ") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}

@@ -25,7 +25,8 @@ func ExampleParse() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	y, err := p.Run(new(graph.Run), tensor.FromFloat32([]float32{1, 2, 3, 4}, 2, 2), tensor.FromFloat32([]float32{5, 6, 7, 8}, 2, 2))
+	y, err := p.Run(new(graph.Run), tensor.FromFloat32([]float32{1, 2, 3, 4}, 2, 2),
+		tensor.FromFloat32([]float32{5, 6, 7, 8}, 2, 2))
 	if err != nil {
 		log.Fatal(err)
 	}

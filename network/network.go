@@ -71,7 +71,8 @@ func Parse(path string, text []byte, open func(name string) (*safetensors.File, 
 	}
 	o.Need("inputs", "nodes", "outputs")
 	o.Int("version", 1, 1, 1)
-	r := &reader{path: path, values: map[string]int{}, open: open, left: len(text), n: &Network{Graph: graph.New(new(graph.Kept)), ProducedBy: o.String("produced_by", "")}}
+	r := &reader{path: path, values: map[string]int{}, open: open, left: len(text),
+		n: &Network{Graph: graph.New(new(graph.Kept)), ProducedBy: o.String("produced_by", "")}}
 	base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	r.file = o.String("weights", base+".safetensors")
 	if r.file == "" || strings.ContainsAny(r.file, "/\\") || r.file == ".." || r.file == "." {

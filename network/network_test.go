@@ -74,7 +74,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := p.Run(new(graph.Run), tensor.FromFloat32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4), tensor.Of(fp16.Int64, []float64{1, 0, 1}, 3))
+	y, err := p.Run(new(graph.Run), tensor.FromFloat32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4),
+		tensor.Of(fp16.Int64, []float64{1, 0, 1}, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,18 +96,22 @@ func TestRefused(t *testing.T) {
 		{`"name": "at"`, `"name": "x"`, `inputs[1].name: "x": given twice`},
 		{`"int64"`, `"complex64"`, `inputs[1].dtype: `},
 		{`"shape": [2, 4]`, `"shape": [2, -4]`, `inputs[0].shape: [2 -4]: want`},
-		{`"op": "chunk"`, `"op": "chunks"`, `nodes[2].op: parts: unknown operation "chunks": want a registered one, such as chunk`},
-		{`{"chunks": 2, "dim": 1}`, `{"chunk": 2}`, `nodes[2].op: parts: chunk: "chunk": no such attribute: want chunks, dim`},
+		{`"op": "chunk"`, `"op": "chunks"`,
+			`nodes[2].op: parts: unknown operation "chunks": want a registered one, such as chunk`},
+		{`{"chunks": 2, "dim": 1}`, `{"chunk": 2}`,
+			`nodes[2].op: parts: chunk: "chunk": no such attribute: want chunks, dim`},
 		{`"outputs": 2`, `"outputs": 3`, `net.json: parts: 3 outputs: want 2`},
 		{`"outputs": 2`, `"outputs": 60000`, `nodes[2].outputs: 60000: want fewer values`},
 		{`["first", "w"]`, `["later", "w"]`, `nodes[1].in: again: "later": neither an input nor an earlier node`},
 		{`"in": ["parts", "parts:1"]`, `"in": ["parts", "x"]`, `net.json: sum: shapes`},
 		{`"rows", "first"`, `"rows", "last"`, `outputs: "last": want`},
 		{`["rows", "first"]`, `[]`, `outputs: none: want`},
-		{`"version": 1`, `"version": 1, "weights": "../w.safetensors"`, `weights: "../w.safetensors": want the name of a file in the same folder`},
+		{`"version": 1`, `"version": 1, "weights": "../w.safetensors"`,
+			`weights: "../w.safetensors": want the name of a file in the same folder`},
 	} {
 		text := strings.Replace(two, k.old, k.new, 1)
-		_, err := network.Parse("net.json", []byte(text), func(string) (*safetensors.File, error) { return weights(t, "w"), nil })
+		_, err := network.Parse("net.json", []byte(text),
+			func(string) (*safetensors.File, error) { return weights(t, "w"), nil })
 		if text == two {
 			t.Errorf("%s is not there", k.old)
 		}
@@ -115,7 +120,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	none := errors.New("no such file")
-	if _, err := network.Parse("net.json", []byte(two), func(string) (*safetensors.File, error) { return nil, none }); !errors.Is(err, none) {
+	if _, err := network.Parse("net.json", []byte(two),
+		func(string) (*safetensors.File, error) { return nil, none }); !errors.Is(err, none) {
 		t.Errorf("without weights: %v", err)
 	}
 }
@@ -155,13 +161,15 @@ func TestTensorOf(t *testing.T) {
 		}
 		return network.TensorOf(s)
 	}
-	if x, err := of(safetensors.BOOL, 3, 0, 1, 7); err != nil || !slices.Equal(x.Data, []float64{0, 1, 1}) || x.Format != fp16.Int64 {
+	if x, err := of(safetensors.BOOL, 3, 0, 1, 7); err != nil || !slices.Equal(x.Data, []float64{0, 1, 1}) ||
+		x.Format != fp16.Int64 {
 		t.Errorf("truths are %v, %v", x, err)
 	}
 	if x, err := of(safetensors.F16, 1, 0, 0x3c); err != nil || x.Data[0] != 1 || x.Format != fp16.Float16 {
 		t.Errorf("a float16 1 is %v, %v", x, err)
 	}
-	if _, err := of(safetensors.I64, 1, 1, 0, 0, 0, 0, 0, 0x20, 0); err == nil || !strings.Contains(err.Error(), "within 2^53") {
+	if _, err := of(safetensors.I64, 1, 1, 0, 0, 0, 0, 0, 0x20, 0); err == nil ||
+		!strings.Contains(err.Error(), "within 2^53") {
 		t.Errorf("2^53+1: %v", err)
 	}
 	if _, err := of(safetensors.F8_E4M3, 1, 0); err == nil {

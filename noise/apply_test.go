@@ -35,7 +35,8 @@ func (s *script) Draw(kind Kind, p float64, shape []int, dst []float64) error {
 		return fmt.Errorf("draw %d: %v: want no more draws", s.taken, kind)
 	}
 	if s.kinds[s.taken] != kind || len(s.draws[s.taken]) != len(dst) {
-		return fmt.Errorf("draw %d: %v %v: want %v of %d numbers", s.taken, kind, shape, s.kinds[s.taken], len(s.draws[s.taken]))
+		return fmt.Errorf("draw %d: %v %v: want %v of %d numbers",
+			s.taken, kind, shape, s.kinds[s.taken], len(s.draws[s.taken]))
 	}
 	copy(dst, s.draws[s.taken])
 	s.p = p
@@ -236,7 +237,8 @@ func TestDropout(t *testing.T) {
 	inf, zero := math.Inf(1), math.Copysign(0, -1)
 	mask := []float64{1, 0, 0, 1, 1, 0}
 	for _, f := range []fp16.Format{fp16.Float64, fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		for _, p := range append([]float64{0.3, 0.1, 0x1p-30, 1 - 0x1p-24, 0.999}, gridNumbers(rng, fp16.Float32, max(200, *elements/24))...) {
+		for _, p := range append([]float64{0.3, 0.1, 0x1p-30, 1 - 0x1p-24, 0.999},
+			gridNumbers(rng, fp16.Float32, max(200, *elements/24))...) {
 			p = float64(float32(math.Abs(p)))
 			if p == 0 || p >= 1 {
 				continue
@@ -305,7 +307,8 @@ func TestApplyErrors(t *testing.T) {
 			t.Errorf("%v: error %v, want that of the source", b.Type, err)
 		}
 	}
-	if _, err := ParseType("poisson"); err == nil || !strings.Contains(err.Error(), `"poisson": want one of gaussian, laplace, dropout, multiplicative`) {
+	if _, err := ParseType("poisson"); err == nil ||
+		!strings.Contains(err.Error(), `"poisson": want one of gaussian, laplace, dropout, multiplicative`) {
 		t.Errorf("ParseType: error %v", err)
 	}
 	for _, k := range []Type{Gaussian, Laplace, Dropout, Multiplicative} {
@@ -353,7 +356,9 @@ func TestBlockFormat(t *testing.T) {
 			for _, out := range all {
 				_, err := fp16.ParseFormat(out.String())
 				holds := true // checked on the grid's finest and widest numbers
-				for _, v := range []float64{math.MaxFloat64, math.MaxFloat32, 65504, 1 + 0x1p-10, 1 + 0x1p-7, 0x1p-24, 0x1p-133, 0x1p-149} {
+				for _, v := range []float64{
+					math.MaxFloat64, math.MaxFloat32, 65504, 1 + 0x1p-10, 1 + 0x1p-7, 0x1p-24, 0x1p-133, 0x1p-149,
+				} {
 					holds = holds && (!in.Holds(v) || out.Holds(v))
 				}
 				if widens(in, out) != holds || err != nil {
@@ -455,7 +460,8 @@ func TestBlocksAgainstPyTorch(t *testing.T) {
 			}
 			draws := new(script)
 			for i := 0; ; i++ {
-				at := slices.IndexFunc(file.Names(), func(name string) bool { return strings.HasPrefix(name, fmt.Sprintf("draw%d.", i)) })
+				at := slices.IndexFunc(file.Names(),
+					func(name string) bool { return strings.HasPrefix(name, fmt.Sprintf("draw%d.", i)) })
 				if at < 0 {
 					break
 				}

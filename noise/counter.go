@@ -123,7 +123,8 @@ func (d *counterDraws) Draw(kind Kind, p float64, shape []int, dst []float64) er
 	}
 	for _, s := range shape[1:] {
 		if n != 0 && int64(s) > counterElements/n {
-			return fmt.Errorf("noise: counter: shape %s: want at most %d numbers per realization", dims(shape), int64(counterElements))
+			return fmt.Errorf("noise: counter: shape %s: want at most %d numbers per realization", dims(shape),
+				int64(counterElements))
 		}
 		n *= int64(s)
 	}
@@ -157,7 +158,9 @@ func (d *counterDraws) take() error {
 // fill writes the numbers of a realization from element first on, a multiple
 // of 4: as many as the kernels can form in groups of blocks, if there are any,
 // and the rest one block at a time. at is scratch.
-func (d *counterDraws) fill(kernels *asm.Noise, dst []float64, kind Kind, p float64, realization uint32, first, site int, at *asm.Philox) {
+func (d *counterDraws) fill(
+	kernels *asm.Noise, dst []float64, kind Kind, p float64, realization uint32, first, site int, at *asm.Philox,
+) {
 	k0, k1 := uint32(d.Seed), uint32(d.Seed>>32)
 	place := d.step<<8 | uint32(site)
 	perBlock := 4

@@ -88,7 +88,8 @@ func (s *fitSums) merge(o *fitSums) {
 	for _, v := range [][2][]float64{
 		{s.power[:], o.power[:]}, {s.lag[:], o.lag[:]}, {s.lag2[:], o.lag2[:]}, {s.lagged[:], o.lagged[:]},
 		{s.near[:], o.near[:]}, {s.near2[:], o.near2[:]}, {s.bins[:], o.bins[:]}, {s.expBins[:], o.expBins[:]},
-		{s.angleBins[:], o.angleBins[:]}, {s.sizeBins[:], o.sizeBins[:]}, {s.success[:], o.success[:]}, {s.nearCoin[:], o.nearCoin[:]},
+		{s.angleBins[:], o.angleBins[:]}, {s.sizeBins[:], o.sizeBins[:]}, {s.success[:], o.success[:]},
+		{s.nearCoin[:], o.nearCoin[:]},
 	} {
 		for i, x := range v[1] {
 			v[0][i] += x
@@ -239,7 +240,8 @@ func TestCounterFit(t *testing.T) {
 	}
 	for j, p := range fitProbabilities {
 		deviation(fmt.Sprintf("Bernoulli %.4g", p), s.success[j]-p*s.n, s.n, p*(1-p))
-		deviation(fmt.Sprintf("Bernoulli %.4g, correlation with the next realization", p), s.nearCoin[j], s.n, p*p*(1-p)*(1-p))
+		deviation(fmt.Sprintf("Bernoulli %.4g, correlation with the next realization", p), s.nearCoin[j], s.n,
+			p*p*(1-p)*(1-p))
 	}
 	if want := 4 + 4*2 + 1 + 2*len(fitLags) + 2*len(fitNeighbours) + 2*len(fitProbabilities); tests != want {
 		t.Errorf("%d statistics, want %d", tests, want)

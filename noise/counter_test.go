@@ -60,10 +60,14 @@ var counterKnown = []struct {
 	p    float64
 	want string // site, kind, elements 0 to 5 of each realization
 }{
-	{Normal, 0, "0 normal bf81945e 3f5792ab 3f177cba bfc5bd3a 3fbcca3e bfbc2e58 bf918a42 bf1d032d beebfc6e 3fa221e6 be268c9a 3f024065"},
-	{Exponential, 0, "1 exponential 3f8c175e 3dfbf1d6 3d492b8f 3e90d7b5 3e8ca421 40038b59 3fab6db1 3f6afe7b 3e10be17 3f8c0022 3f9bb92a 400624d6"},
-	{Bernoulli, 0.5, "2 bernoulli 3f800000 3f800000 00000000 00000000 3f800000 00000000 00000000 3f800000 3f800000 00000000 3f800000 3f800000"},
-	{ComplexNormal, 0, "3 normal_complex 3deade18 bd0563fa bc027c9a 3f94e4ea be43a12c bf912c1f 3ea3e46d bf92e572 3f4e323b be571243 3e1df44e 3eaf6652"},
+	{Normal, 0, "0 normal bf81945e 3f5792ab 3f177cba bfc5bd3a 3fbcca3e bfbc2e58 bf918a42 bf1d032d beebfc6e 3fa221e6 " +
+		"be268c9a 3f024065"},
+	{Exponential, 0, "1 exponential 3f8c175e 3dfbf1d6 3d492b8f 3e90d7b5 3e8ca421 40038b59 3fab6db1 3f6afe7b 3e10be17 " +
+		"3f8c0022 3f9bb92a 400624d6"},
+	{Bernoulli, 0.5, "2 bernoulli 3f800000 3f800000 00000000 00000000 3f800000 00000000 00000000 3f800000 3f800000 " +
+		"00000000 3f800000 3f800000"},
+	{ComplexNormal, 0, "3 normal_complex 3deade18 bd0563fa bc027c9a 3f94e4ea be43a12c bf912c1f 3ea3e46d bf92e572 " +
+		"3f4e323b be571243 3e1df44e 3eaf6652"},
 }
 
 func TestCounterKnown(t *testing.T) {
@@ -127,7 +131,8 @@ func TestCounterLayout(t *testing.T) {
 				perBlock = 2
 			}
 			var x [4]uint32
-			x[0], x[1], x[2], x[3] = philox(0x89abcdef, 0x01234567, uint32(e/perBlock), 0xfffffffd+uint32(r), 0xffffff00+site, 0xfedcba98)
+			x[0], x[1], x[2], x[3] = philox(0x89abcdef, 0x01234567, uint32(e/perBlock), 0xfffffffd+uint32(r),
+				0xffffff00+site, 0xfedcba98)
 			var want float64
 			pair := 2 * (e % perBlock / 2)
 			switch kind {
@@ -257,7 +262,9 @@ func TestCounterEnds(t *testing.T) {
 	}
 	for _, j := range []uint32{0, 1, 12345, 1<<21 - 1} {
 		s0, c0 := sinCos(j)
-		for octant, want := range [8][2]float64{{s0, c0}, {c0, s0}, {c0, -s0}, {s0, -c0}, {-s0, -c0}, {-c0, -s0}, {-c0, s0}, {-s0, c0}} {
+		for octant, want := range [8][2]float64{
+			{s0, c0}, {c0, s0}, {c0, -s0}, {s0, -c0}, {-s0, -c0}, {-c0, -s0}, {-c0, s0}, {-s0, c0},
+		} {
 			k := uint32(octant)<<21 | j
 			if octant%2 != 0 {
 				k = uint32(octant)<<21 | (1<<21 - 1 - j)
@@ -318,7 +325,8 @@ func TestCounterErrors(t *testing.T) {
 	fails(draw(Normal, 0), ": shape []: want 2 realizations first")
 	fails(draw(Normal, 0, 2, 1<<33+1), ": shape [2,8589934593]: want at most 8589934592 numbers per realization")
 	fails(draw(ComplexNormal, 0, 2, 1<<32+1), ": shape [2,4294967297]: want at most 8589934592 numbers per realization")
-	fails(draw(Normal, 0, 2, 1<<32, 1<<32), ": shape [2,4294967296,4294967296]: want at most 8589934592 numbers per realization")
+	fails(draw(Normal, 0, 2, 1<<32, 1<<32),
+		": shape [2,4294967296,4294967296]: want at most 8589934592 numbers per realization")
 	torchPanics(t, "noise: dst does not have the drawn shape", func() { _ = draw(Normal, 0, 2, 1<<33) })
 	torchPanics(t, "noise: dst does not have the drawn shape", func() { _ = draw(ComplexNormal, 0, 2, 2) })
 	// None of these was a draw; there may be 256.

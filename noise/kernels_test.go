@@ -53,7 +53,8 @@ func TestKernelsDraw(t *testing.T) {
 			p := []float64{0, 1, 0.3, 0x1p-32, 1 - 0x1p-40}[n%5]
 			realization := word()
 			if kind == Bernoulli && n%5 > 2 { // the first word, or one half more
-				x, _, _, _ := philox(uint32(d.Seed), uint32(d.Seed>>32), uint32(first/4), realization, d.step<<8|uint32(d.site), d.Operator)
+				x, _, _, _ := philox(uint32(d.Seed), uint32(d.Seed>>32), uint32(first/4), realization,
+					d.step<<8|uint32(d.site), d.Operator)
 				p = (float64(x) + float64(n%5-3)/2) * 0x1p-32
 			}
 			want := make([]float64, n)
@@ -223,8 +224,9 @@ func TestKernelsTorch(t *testing.T) {
 // class and on ties, in every format, for every length and in place.
 func TestKernelsApply(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
-	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), fp16.NaN, math.Float64frombits(0xfff8000000000123),
-		math.Float64frombits(0x7ff0000000000001), 1, -1, 0x1p-1074, -0x1p-1022, math.MaxFloat64, math.MaxFloat32, -65504, 65520, 0x1p-149, -0x1p-150, 0x1p-24, 0x1p-25}
+	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1),
+		fp16.NaN, math.Float64frombits(0xfff8000000000123), math.Float64frombits(0x7ff0000000000001), 1, -1, 0x1p-1074,
+		-0x1p-1022, math.MaxFloat64, math.MaxFloat32, -65504, 65520, 0x1p-149, -0x1p-150, 0x1p-24, 0x1p-25}
 	number := func(f fp16.Format) float64 {
 		switch r.IntN(8) {
 		case 0:

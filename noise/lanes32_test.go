@@ -13,7 +13,8 @@ func TestLanes32(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	cases := make([][3]float32, 1<<16)
 	for i := range cases { // sums near midpoints, and any
-		cases[i] = [3]float32{1 + float32(r.IntN(8))*0x1p-23, float32(math.Ldexp(1-float64(r.IntN(8))*0x1p-24, r.IntN(60)-30)), float32(r.NormFloat64())}
+		cases[i] = [3]float32{1 + float32(r.IntN(8))*0x1p-23,
+			float32(math.Ldexp(1-float64(r.IntN(8))*0x1p-24, r.IntN(60)-30)), float32(r.NormFloat64())}
 	}
 	for ; len(cases) >= len(lanes32{}); cases = cases[len(lanes32{}):] {
 		var a, b, c, want, y lanes32

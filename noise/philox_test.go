@@ -42,7 +42,8 @@ func TestPhiloxDefinition(t *testing.T) {
 				s := new(big.Int).Mul(word(step), word(uint32(round)))
 				key[i] = low(s.Add(s, word(k[i])))
 			}
-			c = [4]uint32{low(new(big.Int).Rsh(q, 32)) ^ c[1] ^ key[0], low(q), low(new(big.Int).Rsh(p, 32)) ^ c[3] ^ key[1], low(p)}
+			c = [4]uint32{low(new(big.Int).Rsh(q, 32)) ^ c[1] ^ key[0], low(q),
+				low(new(big.Int).Rsh(p, 32)) ^ c[3] ^ key[1], low(p)}
 		}
 		var got [4]uint32
 		got[0], got[1], got[2], got[3] = philox(in[4], in[5], in[0], in[1], in[2], in[3])

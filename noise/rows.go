@@ -39,7 +39,8 @@ func NewRows(b Block, f fp16.Format, n, c, h, w int) *Rows {
 	if b.Correlation != 0 || f == fp16.Float64 {
 		panic("noise: rows of a correlated field or of float64 numbers")
 	}
-	r := &Rows{block: b, f: f, n: n, c: c, h: h, w: w, round: rows.New(f), wide: newRounder(f), kernels: asm.NoiseKernels(), shape: []int{n, c, h, w}}
+	r := &Rows{block: b, f: f, n: n, c: c, h: h, w: w, round: rows.New(f), wide: newRounder(f),
+		kernels: asm.NoiseKernels(), shape: []int{n, c, h, w}}
 	r.ran = "counter normal " + asm.ISA()
 	if r.kernels == nil {
 		r.ran = "counter normal, plain Go"

@@ -65,7 +65,8 @@ func TestPeriodicScale(t *testing.T) {
 		if got := wave(step%period, period, fp16.Float64); math.Abs(got-exact) > fp16.Float64.Ulp(exact) {
 			t.Fatalf("float64 factor at step %d, period %d: %x, want %x within an ulp", step, period, got, exact)
 		}
-		if got, want := mustScale(t, Periodic, s0, Time{Step: &step}, period, fp16.Float64), s0*wave(step%period, period, fp16.Float64); got != want {
+		if got, want := mustScale(t, Periodic, s0, Time{Step: &step}, period, fp16.Float64),
+			s0*wave(step%period, period, fp16.Float64); got != want {
 			t.Fatalf("float64, step %d, period %d: %x, want %x", step, period, got, want)
 		}
 	}
@@ -114,7 +115,8 @@ func TestScheduleErrors(t *testing.T) {
 			t.Errorf("%v: error %v, want %q", c.s, err, c.want)
 		}
 	}
-	if _, err := ParseSchedule("linear"); err == nil || !strings.Contains(err.Error(), `"linear": want one of constant, annealing, periodic`) {
+	if _, err := ParseSchedule("linear"); err == nil ||
+		!strings.Contains(err.Error(), `"linear": want one of constant, annealing, periodic`) {
 		t.Errorf("ParseSchedule: error %v", err)
 	}
 	for _, s := range []Schedule{Constant, Annealing, Periodic} {

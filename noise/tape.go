@@ -102,7 +102,8 @@ func OpenTape(f *safetensors.File) (*Tape, error) {
 			case r.Tensor == nil:
 				return nil, t.wrong(fmt.Sprintf("batch%d.draw%d", batch, draw), "missing", "draws numbered from 0 without a gap")
 			case r.Shape[1] != list[0].Shape[1]:
-				return nil, t.wrong(r.Name, "shape "+dims(r.Shape), fmt.Sprintf("%d realizations, as in %s", list[0].Shape[1], list[0].Name))
+				return nil, t.wrong(r.Name, "shape "+dims(r.Shape),
+					fmt.Sprintf("%d realizations, as in %s", list[0].Shape[1], list[0].Name))
 			}
 		}
 	}
@@ -265,7 +266,8 @@ type replay struct {
 // Draw implements [Draws].
 func (r *replay) Draw(kind Kind, _ float64, shape []int, dst []float64) error {
 	if r.next == len(r.list) {
-		return r.tape.wrong(r.name, fmt.Sprintf("%d draws recorded", r.next), fmt.Sprintf("%s.draw%d.%v", r.name, r.next, kind))
+		return r.tape.wrong(r.name, fmt.Sprintf("%d draws recorded", r.next),
+			fmt.Sprintf("%s.draw%d.%v", r.name, r.next, kind))
 	}
 	rec := r.list[r.next]
 	if rec.named && rec.kind != kind || !rec.named && kind == Exponential {
@@ -301,7 +303,8 @@ func (r *replay) Draw(kind Kind, _ float64, shape []int, dst []float64) error {
 		return err
 	}
 	if h != rec.steps[r.step-1] {
-		return r.tape.wrong(rec.Name, fmt.Sprintf("step %d is another one than when it was opened", r.step), "a tape that nobody changes while it is replayed")
+		return r.tape.wrong(rec.Name, fmt.Sprintf("step %d is another one than when it was opened", r.step),
+			"a tape that nobody changes while it is replayed")
 	}
 	if kind == Bernoulli {
 		for i, v := range dst {

@@ -16,7 +16,9 @@ func FuzzTape(f *testing.F) {
 		name  string
 		shape []int
 	}{
-		{"batch0", []int{2, 1, 2, 1, 1}}, {"batch0.draw0.normal", []int{1, 2, 1, 2, 2}}, {"batch7.draw1.exponential", []int{1, 1, 1, 1, 1}}, {"batch0.draw0.bernoulli", []int{2, 1, 3}}, {"batch0.draw0.complex", []int{1, 1, 1, 2, 2, 2}},
+		{"batch0", []int{2, 1, 2, 1, 1}}, {"batch0.draw0.normal", []int{1, 2, 1, 2, 2}}, {
+			"batch7.draw1.exponential", []int{1, 1, 1, 1, 1},
+		}, {"batch0.draw0.bernoulli", []int{2, 1, 3}}, {"batch0.draw0.complex", []int{1, 1, 1, 2, 2, 2}},
 	} {
 		n := 1
 		for _, d := range a.shape {
@@ -67,7 +69,8 @@ func FuzzTape(f *testing.F) {
 
 func form(t *testing.T, err error) {
 	t.Helper()
-	if line := fmt.Sprint(err); !strings.HasPrefix(line, "f: ") || !strings.Contains(line, ": want ") || strings.ContainsAny(line, "\n\r") {
+	if line := fmt.Sprint(err); !strings.HasPrefix(line, "f: ") || !strings.Contains(line, ": want ") ||
+		strings.ContainsAny(line, "\n\r") {
 		t.Errorf("not the form of an error: %q", line)
 	}
 }

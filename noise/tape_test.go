@@ -122,7 +122,8 @@ func TestTapeReplays(t *testing.T) {
 				for lo := range batch {
 					for hi := lo; hi <= batch; hi++ {
 						dst := make([]float64, (hi-lo)*one)
-						if err := mustDraws(t, tape, 0, step, lo, hi).Draw(c.kind, 0.5, append([]int{hi - lo}, c.shape...), dst); err != nil {
+						if err := mustDraws(t, tape, 0, step, lo, hi).Draw(c.kind, 0.5,
+							append([]int{hi - lo}, c.shape...), dst); err != nil {
 							t.Fatal(err)
 						}
 						at := (step - 1) * batch * one
@@ -135,7 +136,8 @@ func TestTapeReplays(t *testing.T) {
 }
 
 func TestTapeRoundsFloat64(t *testing.T) {
-	tape := mustTape(t, array{name: "batch0", dtype: safetensors.F64, shape: []int{1, 1, 1, 1, 2}, values: []float64{0.1, 1 + 0x1p-24}})
+	tape := mustTape(t,
+		array{name: "batch0", dtype: safetensors.F64, shape: []int{1, 1, 1, 1, 2}, values: []float64{0.1, 1 + 0x1p-24}})
 	dst := make([]float64, 2)
 	if err := mustDraws(t, tape, 0, 1, 0, 1).Draw(Normal, 0, []int{1, 1, 1, 2}, dst); err != nil {
 		t.Fatal(err)
@@ -193,7 +195,8 @@ func TestOpenTapeErrors(t *testing.T) {
 		want   string
 	}{
 		{nil, "noise.safetensors: file: no arrays: want batch0"},
-		{[]array{{name: "noise", shape: shape}}, `"noise": unknown array: want batchK or batchK.drawI.KIND, KIND one of normal, exponential, bernoulli, normal_complex`},
+		{[]array{{name: "noise", shape: shape}}, `"noise": unknown array: want batchK or batchK.drawI.KIND, ` +
+			`KIND one of normal, exponential, bernoulli, normal_complex`},
 		{[]array{{name: "batch00", shape: shape}}, `"batch00": unknown array`},
 		{[]array{{name: "batch-1", shape: shape}}, `"batch-1": unknown array`},
 		{[]array{{name: "batch0.draw0", shape: shape}}, `"batch0.draw0": unknown array`},
@@ -206,16 +209,27 @@ func TestOpenTapeErrors(t *testing.T) {
 		{[]array{{name: "batch0.draw0.bernoulli", shape: shape}}, "shape [2,1,1,1,2]: want [T-1,B,C,1,1] or [T-1,B,C]"},
 		{[]array{{name: "batch0.draw0.normal", shape: []int{2, 1, 1}}}, "shape [2,1,1]: want [T-1,B,C,H,W]"},
 		{[]array{{name: "batch0.draw0.normal_complex", shape: shape}}, "shape [2,1,1,1,2]: want [T-1,B,C,H,W,2]"},
-		{[]array{{name: "batch0", shape: shape}, {name: "batch1", shape: []int{3, 1, 1, 1, 2}}}, "batch1: shape [3,1,1,1,2]: want 2 steps"},
-		{[]array{{name: "batch0.draw0.exponential", shape: shape}, {name: "batch0.draw1.normal", shape: []int{2, 2, 1, 1, 2}}}, "batch0.draw1.normal: shape [2,2,1,1,2]: want 1 realizations, as in batch0.draw0.exponential"},
-		{[]array{{name: "batch0", shape: shape}, {name: "batch0.draw0.normal", shape: shape}}, "batch0.draw0.normal: second array of the draw: want one, as is batch0"},
-		{[]array{{name: "batch0.draw1.normal", shape: shape}, {name: "batch1", shape: shape}}, "batch0.draw0: missing: want draws numbered from 0 without a gap"},
-		{[]array{{name: "batch0.draw999999999.normal", shape: shape}}, "batch0.draw999999999.normal: 1 arrays in all: want draws numbered from 0 without a gap"},
-		{[]array{{name: "batch0", shape: shape, values: []float64{1, 2, fp16.NaN, 3}}}, "batch0: value 2 is NaN: want finite float32 numbers"},
-		{[]array{{name: "batch0", shape: shape, values: []float64{1, 2, 3, math.Inf(-1)}}}, "batch0: value 3 is -Inf: want finite"},
-		{[]array{{name: "batch0", dtype: safetensors.F64, shape: shape, values: []float64{1, 1e39, 3, 4}}}, "batch0: value 1 is +Inf: want finite float32 numbers"},
+		{[]array{{name: "batch0", shape: shape}, {name: "batch1", shape: []int{3, 1, 1, 1, 2}}},
+			"batch1: shape [3,1,1,1,2]: want 2 steps"},
+		{[]array{
+			{name: "batch0.draw0.exponential", shape: shape},
+			{name: "batch0.draw1.normal", shape: []int{2, 2, 1, 1, 2}},
+		}, "batch0.draw1.normal: shape [2,2,1,1,2]: want 1 realizations, as in batch0.draw0.exponential"},
+		{[]array{{name: "batch0", shape: shape}, {name: "batch0.draw0.normal", shape: shape}},
+			"batch0.draw0.normal: second array of the draw: want one, as is batch0"},
+		{[]array{{name: "batch0.draw1.normal", shape: shape}, {name: "batch1", shape: shape}},
+			"batch0.draw0: missing: want draws numbered from 0 without a gap"},
+		{[]array{{name: "batch0.draw999999999.normal", shape: shape}},
+			"batch0.draw999999999.normal: 1 arrays in all: want draws numbered from 0 without a gap"},
+		{[]array{{name: "batch0", shape: shape, values: []float64{1, 2, fp16.NaN, 3}}},
+			"batch0: value 2 is NaN: want finite float32 numbers"},
+		{[]array{{name: "batch0", shape: shape, values: []float64{1, 2, 3, math.Inf(-1)}}},
+			"batch0: value 3 is -Inf: want finite"},
+		{[]array{{name: "batch0", dtype: safetensors.F64, shape: shape, values: []float64{1, 1e39, 3, 4}}},
+			"batch0: value 1 is +Inf: want finite float32 numbers"},
 	} {
-		if _, err := OpenTape(tapeFile(t, c.arrays...)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "noise.safetensors: ") {
+		if _, err := OpenTape(tapeFile(t, c.arrays...)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.HasPrefix(err.Error(), "noise.safetensors: ") {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -224,7 +238,8 @@ func TestOpenTapeErrors(t *testing.T) {
 		late := make([]float64, 10000)
 		late[at] = fp16.NaN
 		want := fmt.Sprintf("value %d is NaN", at)
-		if _, err := OpenTape(tapeFile(t, array{name: "batch0", shape: []int{1, 1, 1, 100, 100}, values: late})); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenTape(tapeFile(t, array{name: "batch0", shape: []int{1, 1, 1, 100, 100}, values: late})); err ==
+			nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -262,7 +277,8 @@ func TestTapeDrawErrors(t *testing.T) {
 		{0, Bernoulli, []int{1, 2, 1, 1}, "noise.safetensors: batch0: shape [11,4,2,3,3]: want [11,4,2,1,1]"},
 		{0, Normal, []int{2, 2, 3, 3}, "noise.safetensors: batch0: 1 realizations opened: want 2"},
 		{0, Exponential, []int{1, 2, 3, 3}, "noise.safetensors: batch0: another kind of draw: want batch0.draw0.exponential"},
-		{1, Normal, []int{1, 2, 3, 3}, "noise.safetensors: batch1.draw0.exponential: another kind of draw: want batch1.draw0.normal"},
+		{1, Normal, []int{1, 2, 3, 3},
+			"noise.safetensors: batch1.draw0.exponential: another kind of draw: want batch1.draw0.normal"},
 		{2, Normal, []int{1, 2, 1, 1}, "noise.safetensors: batch2: shape [11,1,2]: want [11,1,2,1,1]"},
 		{2, Bernoulli, []int{1, 2, 1, 1}, "noise.safetensors: batch2: value 1 is 0.125: want 0 or 1"},
 	} {
@@ -319,7 +335,8 @@ func TestRecordedTapes(t *testing.T) {
 		}
 		for batch, size := range c.batches {
 			dst := make([]float64, size*c.c*c.side*c.side)
-			if err := mustDraws(t, tape, batch, c.steps, 0, size).Draw(Normal, 0, []int{size, c.c, c.side, c.side}, dst); err != nil {
+			if err := mustDraws(t, tape, batch, c.steps, 0, size).Draw(Normal, 0, []int{size, c.c, c.side, c.side},
+				dst); err != nil {
 				t.Fatal(err)
 			}
 			// Standard normal: mean and variance within 6 of their deviations.
@@ -361,7 +378,8 @@ func TestTapeHash(t *testing.T) {
 		other.values[i] = float64(i) / 8 * 1.5
 	}
 	for what, a := range map[string]array{
-		"other draws": other, "another shape": {name: "batch0", shape: []int{3, 2, 2, 1, 2}}, "a named kind": {name: "batch0.draw0.normal", shape: plain.shape},
+		"other draws": other, "another shape": {name: "batch0", shape: []int{3, 2, 2, 1, 2}},
+		"a named kind":  {name: "batch0.draw0.normal", shape: plain.shape},
 		"another batch": {name: "batch1", shape: plain.shape},
 	} {
 		if mustTape(t, a).Hash() == want {
@@ -381,7 +399,8 @@ func TestTapeHash(t *testing.T) {
 	dst := make([]float64, 4)
 	for step, wrong := range []bool{false, true, false} {
 		err := mustDraws(t, tape, 0, step+1, 0, 1).Draw(Normal, 0, []int{1, 1, 2, 2}, dst)
-		if (err != nil) != wrong || wrong && err.Error() != "noise.safetensors: batch0: step 2 is another one than when it was opened: want a tape that nobody changes while it is replayed" {
+		if (err != nil) != wrong || wrong && err.Error() != "noise.safetensors: batch0: "+
+			"step 2 is another one than when it was opened: want a tape that nobody changes while it is replayed" {
 			t.Errorf("step %d: error %v", step+1, err)
 		}
 	}

@@ -53,7 +53,8 @@ func NewTorchCPU(version string, mkl bool) (*TorchCPU, error) {
 		if mkl {
 			name += ":mkl"
 		}
-		return nil, fmt.Errorf("noise: stream %.60q is not supported: want torch-cpu:1.13 or torch-cpu:2.x, either with or without :mkl", name)
+		return nil, fmt.Errorf("noise: stream %.60q is not supported: want torch-cpu:1.13 or torch-cpu:2.x, "+
+			"either with or without :mkl", name)
 	}
 	t := &TorchCPU{log1p: version == "2.x", mkl: mkl}
 	t.Seed(0)

@@ -45,7 +45,10 @@ func TestTorchRecordedDraws(t *testing.T) {
 	unsupported := []string{"randn_f64"}
 
 	f := torchOpen(t, "ops/rng_torch_cpu.safetensors")
-	pattern := regexp.MustCompile(`^(rand|randn|exponential|randn_f64|dropout2d_p0\.3|sequence|conv_init_weight|conv_init_bias|randn_c64|randn_bf16)_(\d+)(_\d+)?$`)
+	pattern := regexp.MustCompile(
+		`^(rand|randn|exponential|randn_f64|dropout2d_p0\.3|sequence|conv_init_weight|conv_init_bias|randn_c64|` +
+			`randn_bf16)_(\d+)(_\d+)?$`,
+	)
 	count := map[string]int{}
 	for _, name := range f.Names() {
 		m := pattern.FindStringSubmatch(name)
@@ -260,7 +263,8 @@ func TestTorchRecordedWeights(t *testing.T) {
 		s := torchStream(t, "1.13", c.WeightsSeed)
 		for _, name := range f.Names() {
 			module, ok := strings.CutSuffix(name, ".weight")
-			if !ok || !strings.Contains(name, "conv.") && !strings.HasSuffix(module, ".block.0") && !strings.HasSuffix(module, ".projection") {
+			if !ok || !strings.Contains(name, "conv.") && !strings.HasSuffix(module, ".block.0") &&
+				!strings.HasSuffix(module, ".projection") {
 				continue // only convolutions draw
 			}
 			shape, want := torchTensor(t, f, name)

@@ -55,7 +55,8 @@ func TestTorchMKLSeed(t *testing.T) {
 	for _, c := range []struct {
 		seed uint32
 		want uint64
-	}{{0, 1}, {1, 1}, {1<<31 - 1, 1}, {1<<31 - 2, 1<<31 - 2}, {1 << 31, 1}, {1<<31 + 1, 2}, {1<<32 - 2, 1}, {1<<32 - 1, 1}} {
+	}{{0, 1}, {1, 1}, {1<<31 - 1, 1}, {1<<31 - 2, 1<<31 - 2}, {1 << 31, 1}, {1<<31 + 1, 2}, {1<<32 - 2, 1},
+		{1<<32 - 1, 1}} {
 		if g := newMCG31(c.seed); g.x != c.want {
 			t.Errorf("seed %d starts at %d, want %d", c.seed, g.x, c.want)
 		}
@@ -69,7 +70,8 @@ func TestTorchMKLOthers(t *testing.T) {
 		s, x := torchMKL(t, version, 3), torchStream(t, version, 3)
 		torchDiff(t, "normal", torchFill(t, 40, s.Normal), torchFill(t, 40, x.Normal))
 		torchDiff(t, "complex", torchFill(t, 6, s.ComplexNormal), torchFill(t, 6, x.ComplexNormal))
-		torchDiff(t, "uniform", torchFill(t, 40, func(d []float64) { s.Uniform(d, -1, 1) }), torchFill(t, 40, func(d []float64) { x.Uniform(d, -1, 1) }))
+		torchDiff(t, "uniform", torchFill(t, 40, func(d []float64) { s.Uniform(d, -1, 1) }),
+			torchFill(t, 40, func(d []float64) { x.Uniform(d, -1, 1) }))
 		if version == "1.13" {
 			torchDiff(t, "exponential", torchFill(t, 40, s.Exponential), torchFill(t, 40, x.Exponential))
 			if err := s.Draw(Exponential, 0, []int{1}, make([]float64, 1)); err != nil {
@@ -79,7 +81,8 @@ func TestTorchMKLOthers(t *testing.T) {
 		}
 		torchPanics(t, msgTorchMKL, func() { s.Exponential(make([]float64, 1)) })
 		err := s.Draw(Exponential, 0, []int{1}, make([]float64, 1))
-		const want = "noise: torch-cpu:2.x:mkl: exponential draws of MKL are not supported: want a tape, or a build without MKL"
+		const want = "noise: torch-cpu:2.x:mkl: exponential draws of MKL are not supported: " +
+			"want a tape, or a build without MKL"
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}

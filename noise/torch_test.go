@@ -181,7 +181,8 @@ func TestTorchUniform(t *testing.T) {
 	// The product is not rounded: fused and unfused differ for these bounds.
 	s, x := torchStream(t, "1.13", 0), torchStream(t, "1.13", 0)
 	const n = 1000
-	got, unit := torchFill(t, n, func(d []float64) { s.Uniform(d, -0.1, 0.1) }), torchFill(t, n, func(d []float64) { x.Uniform(d, 0, 1) })
+	got, unit := torchFill(t, n, func(d []float64) { s.Uniform(d, -0.1, 0.1) }),
+		torchFill(t, n, func(d []float64) { x.Uniform(d, 0, 1) })
 	from, to := float32(-0.1), float32(0.1)
 	unfused := 0
 	for i, u := range unit {
@@ -202,7 +203,9 @@ func TestTorchUniform(t *testing.T) {
 		}
 	}
 	inf := math.Inf(1)
-	for _, b := range [][2]float64{{1, 0}, {math.NaN(), 1}, {0, math.NaN()}, {-inf, 0}, {0, inf}, {inf, inf}, {-3e38, 3e38}} {
+	for _, b := range [][2]float64{
+		{1, 0}, {math.NaN(), 1}, {0, math.NaN()}, {-inf, 0}, {0, inf}, {inf, inf}, {-3e38, 3e38},
+	} {
 		torchPanics(t, msgTorchRange, func() { s.Uniform(make([]float64, 1), b[0], b[1]) })
 	}
 }

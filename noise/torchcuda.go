@@ -79,7 +79,8 @@ func ParseTorchCUDA(name string) (*TorchCUDA, error) {
 		threads = number(parts[1])
 	}
 	if !ok || len(parts) > 2 {
-		return nil, fmt.Errorf("noise: stream %.60q is not of the form torch-cuda:SMS[:THREADS], SMS the device's number of multiprocessors", name)
+		return nil, fmt.Errorf("noise: stream %.60q is not of the form torch-cuda:SMS[:THREADS], "+
+			"SMS the device's number of multiprocessors", name)
 	}
 	return NewTorchCUDA(sms, threads)
 }

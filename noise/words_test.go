@@ -9,7 +9,8 @@ func TestWords(t *testing.T) {
 		t.Errorf("%x, want %x", got, want)
 	}
 	const ones = 1<<32 - 1
-	if got, want := (Counter{1<<64 - 1, ones}).Words(ones, ones, ones), [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}; got != want {
+	if got, want := (Counter{1<<64 - 1, ones}).Words(ones, ones, ones),
+		[4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}; got != want {
 		t.Errorf("%x, want %x", got, want)
 	}
 }

@@ -106,7 +106,8 @@ func BatchFast(dst, src *tensor.Tensor, mean, variance, gamma, beta []float64, e
 		Batch(dst, src, mean, variance, gamma, beta, eps)
 		return
 	}
-	NewBatchRows(fp16.Float32, src.N(), src.C(), src.H(), src.W(), mean, variance, gamma, beta, eps).Fast().tensors(dst, src)
+	NewBatchRows(fp16.Float32, src.N(), src.C(), src.H(), src.W(), mean, variance, gamma, beta,
+		eps).Fast().tensors(dst, src)
 }
 
 func fastFor(dst, src *tensor.Tensor) bool {

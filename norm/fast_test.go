@@ -62,7 +62,8 @@ func statistics(x *tensor.Tensor, n, from, to int, eps float64) (pivot, m, v flo
 				for at := 0; at < w; at += 64 {
 					line := x.Plane(n, c)[y*w+at:][:min(64, w-at)]
 					sums = append(sums, lineSum(len(line), func(i int, a float64) float64 { return a + (line[i] - pivot) }))
-					squares = append(squares, lineSum(len(line), func(i int, a float64) float64 { d := line[i] - pivot; return math.FMA(d, d, a) }))
+					squares = append(squares, lineSum(len(line),
+						func(i int, a float64) float64 { d := line[i] - pivot; return math.FMA(d, d, a) }))
 				}
 			}
 			s += partSum(sums)
@@ -105,7 +106,8 @@ func TestFastDefinition(t *testing.T) {
 	for _, c := range []struct {
 		n, c, h, w, groups int
 		order              bool
-	}{{1, 1, 1, 1, 1, false}, {2, 16, 16, 16, 16, false}, {1, 12, 5, 67, 3, false}, {2, 9, 33, 130, 9, false}, {1, 10, 7, 9, 1, false}, {1, 24, 3, 200, 2, false}, {1, 8, 160, 160, 1, false},
+	}{{1, 1, 1, 1, 1, false}, {2, 16, 16, 16, 16, false}, {1, 12, 5, 67, 3, false}, {2, 9, 33, 130, 9, false},
+		{1, 10, 7, 9, 1, false}, {1, 24, 3, 200, 2, false}, {1, 8, 160, 160, 1, false},
 		{1, 8, 40, 130, 8, true}, {1, 12, 17, 70, 3, true}} {
 		x := tensor.New(fp16.Float32, c.n, c.c, c.h, c.w)
 		for i := range x.Data {
@@ -116,11 +118,13 @@ func TestFastDefinition(t *testing.T) {
 		}
 		var gamma, beta, mean, variance []float64
 		for range c.c {
-			gamma, beta = append(gamma, fp16.Float32.Round(1+r.NormFloat64()/4)), append(beta, fp16.Float32.Round(r.NormFloat64()))
+			gamma, beta = append(gamma, fp16.Float32.Round(1+r.NormFloat64()/4)),
+				append(beta, fp16.Float32.Round(r.NormFloat64()))
 			if c.order {
 				beta[len(beta)-1] = 0
 			}
-			mean, variance = append(mean, fp16.Float32.Round(3+r.NormFloat64()/4)), append(variance, fp16.Float32.Round(3+r.Float64()))
+			mean, variance = append(mean, fp16.Float32.Round(3+r.NormFloat64()/4)),
+				append(variance, fp16.Float32.Round(3+r.Float64()))
 		}
 		const eps = 1e-5
 		per, area := c.c/c.groups, c.h*c.w

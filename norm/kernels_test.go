@@ -79,8 +79,10 @@ func TestKernels(t *testing.T) {
 // TestKernelSpecials: numbers and parameters that kernels must leave alone.
 func TestKernelSpecials(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
-	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff8000000000001),
-		0x1p-149, -0x1p-149, 0x1p-126, 0x1p127, -0x1p127, 1, -1, 65504, 65519.99, 65520, 0x1p-24, 0x1p-25, 0x1p-14}
+	odd := []float64{
+		0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff8000000000001),
+		0x1p-149, -0x1p-149, 0x1p-126, 0x1p127, -0x1p127, 1, -1, 65504, 65519.99, 65520, 0x1p-24, 0x1p-25, 0x1p-14,
+	}
 	params := append([]float64{0x1p-450, 0x1p-1074, 0x1p-210, 0x1p210, 0x1p1000, 0x1p-1000, -0x1p-1022}, odd...)
 	pick := func(from []float64) float64 { return from[r.IntN(len(from))] }
 	for trial := range 4000 {

@@ -130,7 +130,9 @@ func TestRowRules(t *testing.T) {
 		x := tensor.Of(f, []float64{1, 2, nan, 4, 1, inf, -2, 3, 0, negZero, 0, 0, 3, -4, 0, negZero}, 4, 4)
 		y := tensor.Like(x)
 		norm.RMS(y, x, 4, nil, 0)
-		for i, want := range []float64{nan, nan, nan, nan, 0, nan, 0, 0, nan, nan, nan, nan, f.Round(1.2), f.Round(-1.6), 0, 0} {
+		for i, want := range []float64{
+			nan, nan, nan, nan, 0, nan, 0, 0, nan, nan, nan, nan, f.Round(1.2), f.Round(-1.6), 0, 0,
+		} {
 			if got := y.Data[i]; !same(got, want) && (f != fp16.Float64 || math.Abs(got-want) > 1e-15) {
 				t.Errorf("%v: RMS, element %d: %v, want %v", f, i, got, want)
 			}
@@ -152,7 +154,9 @@ func TestRowMisuse(t *testing.T) {
 		"norm: the source is not rows of that length":                  func() { norm.RMS(x, x, 5, nil, 0) },
 		"norm: gamma and beta need one number for each place in a row": func() { norm.RMS(x, x, 6, []float64{1}, 0) },
 		"norm: eps must be finite and not negative":                    func() { norm.Layer(x, x, 6, nil, nil, -1) },
-		"norm: a float64 source needs a float64 destination":           func() { norm.Layer(x, tensor.New(fp16.Float64, 2, 6), 6, nil, nil, 0) },
+		"norm: a float64 source needs a float64 destination": func() {
+			norm.Layer(x, tensor.New(fp16.Float64, 2, 6), 6, nil, nil, 0)
+		},
 	} {
 		func() {
 			defer func() {

@@ -111,7 +111,8 @@ func NewBatchRows(f fp16.Format, n, c, h, w int, mean, variance, gamma, beta []f
 }
 
 func newRows(f fp16.Format, n, c, h, w int, gamma, beta []float64, eps float64) *Rows {
-	if f == fp16.Float64 || f == fp16.TF32 || gamma != nil && len(gamma) != c || beta != nil && len(beta) != c || !(eps >= 0 && eps <= math.MaxFloat64) {
+	if f == fp16.Float64 || f == fp16.TF32 || gamma != nil && len(gamma) != c || beta != nil && len(beta) != c ||
+		!(eps >= 0 && eps <= math.MaxFloat64) {
 		panic("norm: rows of such a format, or parameters that do not fit")
 	}
 	return &Rows{format: f, n: n, c: c, h: h, w: w, gamma: gamma, beta: beta, eps: eps, blocks: (c + 7) / 8}
@@ -277,7 +278,8 @@ func (r *Rows) setLine(l *lines, c int, pivot, m, errMean, v, errV float64) {
 	case gamma == 0 && v > 0 && r.running == nil && math.Abs(beta) < 0x1p200:
 		set(0, 0, beta+0, 0x1p-52, 0)
 		return
-	case !moderate(s), !(v > 0), !(errV < 0x1p-10), !(math.Abs(beta) < 0x1p200), !(math.Abs(pivot) < 0x1p200), pivot != float64(float32(pivot)) && !(math.Abs(pivot) > 0x1p-200):
+	case !moderate(s), !(v > 0), !(errV < 0x1p-10), !(math.Abs(beta) < 0x1p200), !(math.Abs(pivot) < 0x1p200),
+		pivot != float64(float32(pivot)) && !(math.Abs(pivot) > 0x1p-200):
 		set(0, 1, 0, 1, math.Inf(1)) // a NaN stays one
 		return
 	}

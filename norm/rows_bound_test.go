@@ -91,7 +91,8 @@ func TestRowBound(t *testing.T) {
 		}
 	}
 	if usable < 5000 || worst > 0x1p-42 {
-		t.Errorf("%d evaluations with a bound; of normal data the widest is 2^%.1f of what is added", usable, math.Log2(worst))
+		t.Errorf("%d evaluations with a bound; of normal data the widest is 2^%.1f of what is added", usable,
+			math.Log2(worst))
 	}
 }
 

@@ -102,7 +102,8 @@ func TestRows(t *testing.T) {
 		}},
 		source{"large mean", func(r *rand.Rand, _ int) float64 { return 300 + r.NormFloat64() }})
 	shapes := []struct{ n, c, h, w, groups, parts int }{
-		{1, 2, 1, 1, 2, 1}, {2, 11, 3, 2, 11, 1}, {1, 8, 5, 9, 8, 2}, {1, 16, 70, 67, 16, 1}, {2, 12, 4, 33, 6, 3}, {1, 24, 6, 5, 2, 2}, {2, 9, 7, 3, 1, 2}, {1, 9, 130, 129, 1, 3},
+		{1, 2, 1, 1, 2, 1}, {2, 11, 3, 2, 11, 1}, {1, 8, 5, 9, 8, 2}, {1, 16, 70, 67, 16, 1}, {2, 12, 4, 33, 6, 3},
+		{1, 24, 6, 5, 2, 2}, {2, 9, 7, 3, 1, 2}, {1, 9, 130, 129, 1, 3},
 	}
 	var e norm.Exact
 	for _, isa := range asm.ISAs() {
@@ -140,7 +141,8 @@ func TestRows(t *testing.T) {
 func TestRowSpecials(t *testing.T) {
 	defer asm.Use(asm.ISA())
 	r := rand.New(rand.NewPCG(32, 1))
-	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -0x1p-149, 0x1p-126, 0x1p127, -0x1p127, 1, -1, 65504, 65520, 0x1p-24, 0x1p-25}
+	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -0x1p-149, 0x1p-126,
+		0x1p127, -0x1p127, 1, -1, 65504, 65520, 0x1p-24, 0x1p-25}
 	params := append([]float64{0x1p-450, 0x1p-1074, 0x1p-210, 0x1p210, 0x1p1000, 0x1p-1000, -0x1p-1022}, odd...)
 	pick := func(from []float64) float64 { return fp16.Float64.Round(from[r.IntN(len(from))]) }
 	var e norm.Exact
@@ -179,7 +181,8 @@ func TestRowSpecials(t *testing.T) {
 			norm.Batch(want, x, mean, variance, gamma, beta, eps)
 			rows = norm.NewBatchRows(f, 1, 3, 2, x.W(), mean, variance, gamma, beta, eps)
 		}
-		sameTensor(t, fmt.Sprintf("trial %d, mean %x, variance %x, gamma %x, beta %x, eps %x, x %x", trial, mean, variance, gamma, beta, eps, x.Data), byRows(rows, x, f, 2), want)
+		sameTensor(t, fmt.Sprintf("trial %d, mean %x, variance %x, gamma %x, beta %x, eps %x, x %x",
+			trial, mean, variance, gamma, beta, eps, x.Data), byRows(rows, x, f, 2), want)
 	}
 }
 

@@ -27,7 +27,8 @@ type Given struct {
 // or only moves numbers. Functions and the branches of conditions that are known are part of
 // the graph. Everything that is not supported is listed by one error.
 func (m *Model) Graph(given map[string]Given) (g *graph.Graph, fixed []string, err error) {
-	b := &builder{m: m, g: graph.New(new(graph.Kept)), feeds: map[int]*feed{}, outputs: map[int]bool{}, memory: leastMemory + 16*m.size}
+	b := &builder{m: m, g: graph.New(new(graph.Kept)), feeds: map[int]*feed{}, outputs: map[int]bool{},
+		memory: leastMemory + 16*m.size}
 	m.NoKernel = nil
 	s := &scope{names: map[string]int{}, opsets: m.main.opsets}
 	sizes := map[string]size{}
@@ -206,7 +207,8 @@ func bounded(shape []int) error {
 	n := 1
 	for _, d := range shape {
 		if d < 0 || d > 0 && n > 1<<40/d || len(shape) > mostRank {
-			return fmt.Errorf("shape %.200s: want at most %d sizes from 0 on, and at most 2^40 numbers", fmt.Sprint(shape), mostRank)
+			return fmt.Errorf("shape %.200s: want at most %d sizes from 0 on, and at most 2^40 numbers",
+				fmt.Sprint(shape), mostRank)
 		}
 		n *= d
 	}
@@ -360,6 +362,7 @@ func (b *builder) node(n *nodeProto, s *scope) {
 		s.names[name] = v
 	}
 	if c.err != nil {
-		b.faults = append(b.faults, Fault{fault.Printable(c.opName()), fault.Printable(c.where()), fault.Printable(c.err.Error())})
+		b.faults = append(b.faults,
+			Fault{fault.Printable(c.opName()), fault.Printable(c.where()), fault.Printable(c.err.Error())})
 	}
 }

@@ -210,7 +210,8 @@ func (c *call) addAll(op graph.Op, outputs int, in ...int) []int {
 		return nil
 	}
 	c.steps++
-	out := c.g.AddNode(op, fmt.Sprintf("%c%s%s.%d:%s", hidden, c.scope.place, c.node.out[0], c.steps, op.Name()), outputs, in...)
+	out := c.g.AddNode(op,
+		fmt.Sprintf("%c%s%s.%d:%s", hidden, c.scope.place, c.node.out[0], c.steps, op.Name()), outputs, in...)
 	for k, v := range out {
 		c.typed(v, inf.Out[k], c.likely(inf.Out[k], in))
 		c.makers[v] = len(c.g.Nodes) - 1
@@ -219,7 +220,9 @@ func (c *call) addAll(op graph.Op, outputs int, in ...int) []int {
 }
 
 // usual are the types that numbers of a format have, where nothing says otherwise.
-var usual = map[fp16.Format]DType{fp16.Float64: Float64, fp16.Float32: Float32, fp16.Float16: Float16, fp16.BFloat16: BFloat16, fp16.Int64: Int64}
+var usual = map[fp16.Format]DType{
+	fp16.Float64: Float64, fp16.Float32: Float32, fp16.Float16: Float16, fp16.BFloat16: BFloat16, fp16.Int64: Int64,
+}
 
 // likely returns the type of numbers that comes of inputs: that of the first input which
 // is held in the same format.

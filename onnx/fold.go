@@ -35,8 +35,8 @@ func (c *call) fold(out []int) {
 }
 
 // moves are the operations that only move numbers, and make no more of them.
-var moves = map[string]bool{"reshape": true, "permute": true, "squeeze": true, "unsqueeze": true, "flatten": true, "slice": true,
-	"split": true, "cat": true, "index_select": true, "transpose": true, "select": true}
+var moves = map[string]bool{"reshape": true, "permute": true, "squeeze": true, "unsqueeze": true, "flatten": true,
+	"slice": true, "split": true, "cat": true, "index_select": true, "transpose": true, "select": true}
 
 // moved reports whether a value is numbers of constants that the call has only moved.
 func (c *call) moved(v int) bool {
@@ -105,7 +105,8 @@ func whole(x float64) int {
 func cheap(op graph.Op) bool {
 	switch op := op.(type) {
 	case graph.Unary, graph.Binary, graph.Act, graph.Where, graph.Reduction, graph.ArgMax, graph.CumSum, graph.TopK,
-		graph.Gather, graph.GatherND, graph.IndexSelect, graph.Scatter, graph.ScatterAdd, graph.ScatterND, graph.ScatterReduce,
+		graph.Gather, graph.GatherND, graph.IndexSelect, graph.Scatter, graph.ScatterAdd, graph.ScatterND,
+		graph.ScatterReduce,
 		graph.Cat, graph.Stack, graph.Split, graph.Slice, graph.Pad, graph.Expand, graph.Repeat, graph.RepeatInterleave,
 		graph.Triangle, graph.VectorNorm, graph.Cast, graph.QuantizeLinear, graph.DequantizeLinear, narrow:
 		return true

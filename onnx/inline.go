@@ -32,7 +32,8 @@ func (c *call) inline(f *graphProto) []int {
 
 // branch adds the branch of a condition that is known.
 func (c *call) branch(g *graphProto) []int {
-	return c.within(g, &scope{names: map[string]int{}, outer: c.scope, opsets: c.scope.opsets, attributes: maps.Clone(c.scope.attributes), place: c.inside()})
+	return c.within(g, &scope{names: map[string]int{}, outer: c.scope, opsets: c.scope.opsets,
+		attributes: maps.Clone(c.scope.attributes), place: c.inside()})
 }
 
 // inside returns what comes before the names of what is within the node.
@@ -98,7 +99,8 @@ func (c *call) choose(condition int, a, b []int) (out []int) {
 			return nil
 		}
 		if s, t := c.shape(a[k]), c.shape(b[k]); !equal(s, t) || c.dtype(a[k]) != c.dtype(b[k]) {
-			c.fail("output %d: %v%v or %v%v, by a condition that is not known: want one type", k, c.dtype(a[k]), s, c.dtype(b[k]), t)
+			c.fail("output %d: %v%v or %v%v, by a condition that is not known: want one type", k, c.dtype(a[k]), s,
+				c.dtype(b[k]), t)
 			return nil
 		}
 		out = append(out, c.as(c.add(graph.Where{}, condition, a[k], b[k]), c.dtype(a[k])))

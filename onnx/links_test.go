@@ -37,7 +37,8 @@ func TestOutsideThroughLinks(t *testing.T) {
 		{"by two links", "l.bin", [][2]string{{"k.bin", "models/l.bin"}, {"../outside/w.bin", "models/k.bin"}}, "", refused},
 		{"a link to a folder outside", "l/w.bin", [][2]string{{"../outside", "models/l"}}, "", refused},
 		{"a link to the folder of all", "l/outside/w.bin", [][2]string{{"..", "models/l"}}, "", refused},
-		{"a link to a folder whose name begins alike", "l.bin", [][2]string{{"../models2/w.bin", "models/l.bin"}}, "", refused},
+		{"a link to a folder whose name begins alike", "l.bin",
+			[][2]string{{"../models2/w.bin", "models/l.bin"}}, "", refused},
 		{"a link to a device", "l.bin", [][2]string{{os.DevNull, "models/l.bin"}}, "", refused},
 		{"a link to nothing", "l.bin", [][2]string{{"none", "models/l.bin"}}, "", "no such file"},
 		{"a link to itself", "l.bin", [][2]string{{"l.bin", "models/l.bin"}}, "", "too many links"},
@@ -45,8 +46,11 @@ func TestOutsideThroughLinks(t *testing.T) {
 		{"up", "../outside/w.bin", nil, "", "want the name of a file in the model's folder"},
 		{"up and down", "below/../../outside/w.bin", nil, "", "want the name of a file in the model's folder"},
 		{"a folder of models that is a link", "w.bin", [][2]string{{"models", "l"}}, "l/m.onnx", ""},
-		{"a cache", "w.bin", [][2]string{{"../models/m.onnx", "cache/m.onnx"}, {"../models/w.bin", "cache/w.bin"}}, "cache/m.onnx", ""},
-		{"a cache, and a link elsewhere", "w.bin", [][2]string{{"../models/m.onnx", "cache/m.onnx"}, {"../outside/w.bin", "cache/w.bin"}}, "cache/m.onnx", refused},
+		{"a cache", "w.bin", [][2]string{{"../models/m.onnx", "cache/m.onnx"}, {"../models/w.bin", "cache/w.bin"}},
+			"cache/m.onnx", ""},
+		{"a cache, and a link elsewhere", "w.bin", [][2]string{
+			{"../models/m.onnx", "cache/m.onnx"}, {"../outside/w.bin", "cache/w.bin"},
+		}, "cache/m.onnx", refused},
 	} {
 		root := t.TempDir()
 		var errs []error
@@ -56,7 +60,8 @@ func TestOutsideThroughLinks(t *testing.T) {
 				errs = append(errs, os.WriteFile(filepath.Join(root, dir, "w.bin"), make([]byte, 8), 0o666))
 			}
 		}
-		errs = append(errs, os.WriteFile(filepath.Join(root, "models/w.bin"), make([]byte, 8), 0o666), os.WriteFile(filepath.Join(root, "models/m.onnx"), of(c.location), 0o666))
+		errs = append(errs, os.WriteFile(filepath.Join(root, "models/w.bin"), make([]byte, 8), 0o666),
+			os.WriteFile(filepath.Join(root, "models/m.onnx"), of(c.location), 0o666))
 		for _, l := range c.links {
 			if strings.HasPrefix(l[0], "/") && l[0] != os.DevNull {
 				l[0] = filepath.Join(root, l[0])

@@ -120,7 +120,8 @@ func (m *Model) Close() error {
 // whatever the file says: numbers of weights are not read, and what is said of sizes is
 // compared with what is there.
 func Read(r io.ReaderAt, size int64, o Options) (*Model, error) {
-	m := &Model{file: r, size: size, open: o.Open, functions: map[string]*graphProto{}, loaded: map[*tensorProto]*loadedTensor{}}
+	m := &Model{file: r, size: size, open: o.Open, functions: map[string]*graphProto{},
+		loaded: map[*tensorProto]*loadedTensor{}}
 	w := &wire{r: r, size: size, left: mostMessages}
 	g, functions, err := w.model(m)
 	switch {

@@ -33,75 +33,104 @@ func greedy() map[string]message {
 		}
 		square, plane := all(wholesOf("n", n, n)), all(wholesOf("n", 1, 1, n, n))
 		weights, one := all(floatsOf("w", []int{1, 1, 2, 2}, 1, 1, 1, 1)), all(floatsOf("w", []int{1, 1, 1, 1}, 1))
-		add("ConstantOfShape", line, square, nodeOf("ConstantOfShape", names("n"), names("c")), nodeOf("Relu", names("c"), names("y")))
+		add("ConstantOfShape", line, square, nodeOf("ConstantOfShape", names("n"), names("c")),
+			nodeOf("Relu", names("c"), names("y")))
 		add("Expand", line, all(wholesOf("n", n, n, 4)), nodeOf("Expand", names("x", "n"), names("y")))
 		add("Tile", image, plane, nodeOf("Tile", names("x", "n"), names("y")))
-		add("Range", line, all(wholesOf("row", 1, -1), wholesOf("column", -1, 1)), constant("0", 0), constant("n", n), constant("1", 1),
-			nodeOf("Range", names("0", "n", "1"), names("r")), nodeOf("Cast", names("r"), names("f"), intOf("to", 1)),
-			nodeOf("Reshape", names("f", "row"), names("a")), nodeOf("Reshape", names("f", "column"), names("b")), nodeOf("MatMul", names("b", "a"), names("y")))
+		add("Range", line, all(wholesOf("row", 1, -1), wholesOf("column", -1, 1)), constant("0", 0), constant("n", n),
+			constant("1", 1), nodeOf(
+				"Range", names("0", "n", "1"), names("r"),
+			), nodeOf("Cast", names("r"), names("f"), intOf("to", 1)), nodeOf("Reshape", names("f", "row"), names("a")),
+			nodeOf("Reshape", names("f", "column"), names("b")), nodeOf("MatMul", names("b", "a"), names("y")))
 		for _, mode := range []string{"constant", "edge", "wrap"} {
-			add("Pad, "+mode, image, all(wholesOf("n", 0, 0, n, n, 0, 0, n, n)), nodeOf("Pad", names("x", "n"), names("y"), textOf("mode", mode)))
+			add("Pad, "+mode, image, all(wholesOf("n", 0, 0, n, n, 0, 0, n, n)),
+				nodeOf("Pad", names("x", "n"), names("y"), textOf("mode", mode)))
 		}
-		add("OneHot", line, all(floatsOf("v", []int{2}, 0, 1)), constant("n", n>>3<<13), nodeOf("Cast", names("x"), names("k"), intOf("to", 7)), nodeOf("OneHot", names("k", "n", "v"), names("y")))
+		add("OneHot", line, all(floatsOf("v", []int{2}, 0, 1)), constant("n", n>>3<<13),
+			nodeOf("Cast", names("x"), names("k"), intOf("to", 7)), nodeOf("OneHot", names("k", "n", "v"), names("y")))
 		for _, mode := range []string{"nearest", "linear", "cubic"} {
-			add("Resize, sizes, "+mode, image, plane, nodeOf("Resize", names("x", "", "", "n"), names("y"), textOf("mode", mode)))
-			add("Resize, scales, "+mode, image, all(floatsOf("s", []int{4}, 1, 1, float32(n), float32(n))), nodeOf("Resize", names("x", "", "s"), names("y"), textOf("mode", mode)))
+			add("Resize, sizes, "+mode, image, plane,
+				nodeOf("Resize", names("x", "", "", "n"), names("y"), textOf("mode", mode)))
+			add("Resize, scales, "+mode, image, all(floatsOf("s", []int{4}, 1, 1, float32(n), float32(n))),
+				nodeOf("Resize", names("x", "", "s"), names("y"), textOf("mode", mode)))
 		}
 		for _, by := range []string{"strides", "dilations", "output_padding", "output_shape"} {
 			add("ConvTranspose, "+by, image, weights, nodeOf("ConvTranspose", names("x", "w"), names("y"), intsOf(by, n, n)))
 		}
 		add("Conv", image, one, nodeOf("Conv", names("x", "w"), names("y"), intsOf("pads", n, n, n, n)))
 		for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
-			add(op, image, nil, nodeOf(op, names("x"), names("y"), intsOf("kernel_shape", n, n), intsOf("pads", n-1, n-1, n-1, n-1)))
+			add(op, image, nil,
+				nodeOf(op, names("x"), names("y"), intsOf("kernel_shape", n, n), intsOf("pads", n-1, n-1, n-1, n-1)))
 		}
-		add("EyeLike", line, square, nodeOf("ConstantOfShape", names("n"), names("c")), nodeOf("EyeLike", names("c"), names("y")))
-		add("RNN", line, all(wholesOf("n", n, 1, 1), floatsOf("w", []int{1, 1, 1}, 1)), nodeOf("ConstantOfShape", names("n"), names("c")), nodeOf("RNN", names("c", "w", "w"), names("y")))
+		add("EyeLike", line, square, nodeOf("ConstantOfShape", names("n"), names("c")),
+			nodeOf("EyeLike", names("c"), names("y")))
+		add("RNN", line, all(wholesOf("n", n, 1, 1), floatsOf("w", []int{1, 1, 1}, 1)),
+			nodeOf("ConstantOfShape", names("n"), names("c")), nodeOf("RNN", names("c", "w", "w"), names("y")))
 		long := nodeOf("ConstantOfShape", names("n"), names("c"))
-		same := graphIs(all(nodeOf("Identity", names("v"), names("o"))), nil, all(valueOf("v", onnx.Float32)), all(valueOf("o", onnx.Float32)))
-		turn := graphIs(nil, nil, all(valueOf("i", onnx.Int64), valueOf("on", onnx.Bool), valueOf("v", onnx.Float32)), all(valueOf("on", onnx.Bool), valueOf("v", onnx.Float32)))
-		add("Scan", line, all(wholesOf("n", n, 1)), long, nodeOf("Scan", names("c"), names("y"), intOf("num_scan_inputs", 1), graphOf("body", same)))
+		same := graphIs(all(nodeOf("Identity", names("v"), names("o"))), nil, all(valueOf("v", onnx.Float32)),
+			all(valueOf("o", onnx.Float32)))
+		turn := graphIs(nil, nil, all(valueOf("i", onnx.Int64), valueOf("on", onnx.Bool), valueOf("v", onnx.Float32)),
+			all(valueOf("on", onnx.Bool), valueOf("v", onnx.Float32)))
+		add("Scan", line, all(wholesOf("n", n, 1)), long,
+			nodeOf("Scan", names("c"), names("y"), intOf("num_scan_inputs", 1), graphOf("body", same)))
 		add("Loop", line, nil, constant("n", n), nodeOf("Loop", names("n", "", "x"), names("y"), graphOf("body", turn)))
-		add("MatMulNBits", of(1, 16), all(floatsOf("s", []int{1}, 1)), nodeOf("MatMulNBits", names("x", "s", "s"), names("y"), intOf("N", n), intOf("K", 16), intOf("block_size", 16)).text(7, "com.microsoft"))
+		add("MatMulNBits", of(1, 16), all(floatsOf("s", []int{1}, 1)), nodeOf("MatMulNBits", names("x", "s", "s"),
+			names("y"), intOf("N", n), intOf("K", 16), intOf("block_size", 16)).text(7, "com.microsoft"))
 		if n > 1<<20 { // of fewer there is memory
-			add("SplitToSequence", line, all(wholesOf("n", n, 1), scalarOf("1", 1)), long, nodeOf("SplitToSequence", names("c", "1"), names("s")), nodeOf("SequenceAt", names("s", "1"), names("y")))
+			add("SplitToSequence", line, all(wholesOf("n", n, 1), scalarOf("1", 1)), long, nodeOf("SplitToSequence",
+				names("c", "1"), names("s")), nodeOf("SequenceAt", names("s", "1"), names("y")))
 			add("LRN", of(1, 4, 2, 2), nil, nodeOf("LRN", names("x"), names("y"), intOf("size", n)))
-			add("ReverseSequence", line, all(wholesOf("n", n, 1), wholesOf("l", 1)), long, nodeOf("ReverseSequence", names("c", "l"), names("y")))
-			add("LSTM of many samples", line, all(wholesOf("n", 1, n, 1), floatsOf("w", []int{1, 4, 1}, 1, 1, 1, 1)), long, nodeOf("LSTM", names("c", "w", "w"), names("y")))
-			add("EmbedLayerNormalization", line, all(wholesOf("n", n, 1), floatsOf("w", []int{1, 1}, 1), floatsOf("g", []int{1}, 1)), long, nodeOf("Cast", names("c"), names("d"), intOf("to", 6)),
-				nodeOf("EmbedLayerNormalization", names("d", "", "w", "w", "", "g", "g"), names("y")).text(7, "com.microsoft"))
+			add("ReverseSequence", line, all(wholesOf("n", n, 1), wholesOf("l", 1)), long,
+				nodeOf("ReverseSequence", names("c", "l"), names("y")))
+			add("LSTM of many samples", line, all(wholesOf("n", 1, n, 1), floatsOf("w", []int{1, 4, 1}, 1, 1, 1, 1)),
+				long, nodeOf("LSTM", names("c", "w", "w"), names("y")))
+			add("EmbedLayerNormalization", line, all(wholesOf("n", n, 1), floatsOf("w", []int{1, 1}, 1),
+				floatsOf("g", []int{1}, 1)), long, nodeOf("Cast", names("c"), names("d"), intOf("to", 6)), nodeOf(
+				"EmbedLayerNormalization", names("d", "", "w", "w", "", "g", "g"), names("y"),
+			).text(7, "com.microsoft"))
 		}
-		add("STFT", of(1, 4, 1), all(wholesOf("n", 1, n, 1), scalarOf("1", 1)), nodeOf("Expand", names("x", "n"), names("c")), nodeOf("STFT", names("c", "1", "", "1"), names("y")))
+		add("STFT", of(1, 4, 1), all(wholesOf("n", 1, n, 1), scalarOf("1", 1)),
+			nodeOf("Expand", names("x", "n"), names("c")), nodeOf("STFT", names("c", "1", "", "1"), names("y")))
 		add("DFT", of(1, 4, 1), nil, constant("n", n>>3<<13), nodeOf("DFT", names("x", "n"), names("y"), intOf("axis", 1)))
 		add("DepthToSpace", image, nil, nodeOf("DepthToSpace", names("x"), names("y"), intOf("blocksize", n)))
 		add("Reshape", line, square, nodeOf("Reshape", names("x", "n"), names("y")))
-		add("Trilu", column, square, nodeOf("ConstantOfShape", names("n"), names("e")), nodeOf("Trilu", names("e"), names("y")))
+		add("Trilu", column, square, nodeOf("ConstantOfShape", names("n"), names("e")),
+			nodeOf("Trilu", names("e"), names("y")))
 		dims := message{}.num(1, uint64(n)).num(1, uint64(n)).num(2, 1).text(8, "w")
 		relu := nodeOf("Relu", names("w"), names("y"))
 		add("a constant of no numbers", line, all(dims), relu)
 		add("a constant of two", line, all(dims.in(9, message("12345678"))), relu)
-		add("a constant that is spread", line, all(message{}.num(1, 0).num(1, uint64(n)).num(1, uint64(n)).num(2, 1).text(8, "w").in(9, nil), wholesOf("a", 0)),
-			nodeOf("ReduceSum", names("w", "a"), names("y"), intOf("keepdims", 0)))
+		add("a constant that is spread", line, all(
+			message{}.num(1, 0).num(1, uint64(n)).num(1, uint64(n)).num(2, 1).text(8, "w").in(9, nil), wholesOf("a", 0),
+		), nodeOf("ReduceSum", names("w", "a"), names("y"), intOf("keepdims", 0)))
 		add("an input", of(n, n), nil, nodeOf("Relu", names("x"), names("y")))
 	}
 	for name, nodes := range map[string][]message{
 		"Einsum":   all(nodeOf("Einsum", names("x", "x"), names("y"), textOf("equation", "ia,ja->ij"))),
 		"Einsum 3": all(nodeOf("Einsum", names("x", "x", "x"), names("y"), textOf("equation", "ia,jb,kc->ijk"))),
 		"Gemm":     all(nodeOf("Gemm", names("x", "x"), names("y"), intOf("transB", 1))),
-		"Gather":   all(nodeOf("Cast", names("x"), names("k"), intOf("to", 7)), nodeOf("Gather", names("t", "k"), names("y"), intOf("axis", 0))),
-		"GatherND": all(nodeOf("Cast", names("x"), names("k"), intOf("to", 7)), nodeOf("GatherND", names("t", "k"), names("y"))),
-		"Where":    all(nodeOf("Greater", names("x", "t"), names("c")), nodeOf("Where", names("c", "x", "t"), names("y"))),
+		"Gather": all(nodeOf("Cast", names("x"), names("k"), intOf("to", 7)),
+			nodeOf("Gather", names("t", "k"), names("y"), intOf("axis", 0))),
+		"GatherND": all(nodeOf("Cast", names("x"), names("k"), intOf("to", 7)),
+			nodeOf("GatherND", names("t", "k"), names("y"))),
+		"Where": all(nodeOf("Greater", names("x", "t"), names("c")), nodeOf("Where", names("c", "x", "t"), names("y"))),
 	} {
 		if name == "GatherND" { // rows of the row
-			nodes = append(nodes[:1:1], nodeOf("Transpose", names("t"), names("u")), nodeOf("Concat", names("t", "t"), names("rows"), intOf("axis", 0)),
-				nodeOf("GatherND", names("rows", "k"), names("y")))
+			nodes = append(nodes[:1:1], nodeOf("Transpose", names("t"), names("u")), nodeOf("Concat", names("t", "t"),
+				names("rows"), intOf("axis", 0)), nodeOf("GatherND", names("rows", "k"), names("y")))
 		}
-		models[name] = modelOf(18, graphIs(append(all(nodeOf("Transpose", names("x"), names("t"), intsOf("perm", 1, 0))), nodes...), nil, column, y))
+		models[name] = modelOf(18, graphIs(
+			append(all(nodeOf("Transpose", names("x"), names("t"), intsOf("perm", 1, 0))), nodes...), nil, column, y,
+		))
 	}
 	for _, op := range []string{"Add", "Mul", "Pow", "MatMul", "Max", "Equal", "PRelu", "Mod"} {
-		models[op] = modelOf(18, graphIs(all(nodeOf("Transpose", names("x"), names("t"), intsOf("perm", 1, 0)), nodeOf(op, names("x", "t"), names("y"))), nil, column, y))
+		models[op] = modelOf(18, graphIs(all(nodeOf("Transpose", names("x"), names("t"), intsOf("perm", 1, 0)),
+			nodeOf(op, names("x", "t"), names("y"))), nil, column, y))
 	}
 	for _, times := range []int{28, 62} {
-		for op, attributes := range map[string][]message{"Concat": {intOf("axis", 0)}, "Tile": nil, "Einsum": {textOf("equation", "i,j->ij")}} {
+		for op, attributes := range map[string][]message{
+			"Concat": {intOf("axis", 0)}, "Tile": nil, "Einsum": {textOf("equation", "i,j->ij")},
+		} {
 			nodes, last := []message{}, "x"
 			for k := range times {
 				out := fmt.Sprint("v", k)
@@ -111,11 +140,13 @@ func greedy() map[string]message {
 				case "Tile":
 					nodes = append(nodes, nodeOf(op, names(last, "two"), names(out)))
 				case "Einsum":
-					nodes = append(nodes, nodeOf(op, names(last, last), names("e"+out), attributes...), nodeOf("Reshape", names("e"+out, "flat"), names(out)))
+					nodes = append(nodes, nodeOf(op, names(last, last), names("e"+out), attributes...),
+						nodeOf("Reshape", names("e"+out, "flat"), names(out)))
 				}
 				last = out
 			}
-			models[fmt.Sprint(op, " again and again ", times)] = modelOf(18, graphIs(append(nodes, nodeOf("Relu", names(last), names("y"))), all(wholesOf("two", 2), wholesOf("flat", -1)), line, y))
+			models[fmt.Sprint(op, " again and again ", times)] = modelOf(18, graphIs(append(nodes,
+				nodeOf("Relu", names(last), names("y"))), all(wholesOf("two", 2), wholesOf("flat", -1)), line, y))
 		}
 	}
 	return models
@@ -203,7 +234,8 @@ func TestLongOutside(t *testing.T) {
 		var constants, nodes []message
 		for k := range c.constants {
 			name := fmt.Sprint("w", k)
-			constants = append(constants, message{}.num(1, uint64(c.numbers)).num(2, 1).text(8, name).in(13, entry("location", "w.bin")).num(14, 1))
+			constants = append(constants, message{}.num(1, uint64(c.numbers)).num(2, 1).text(8, name).in(13,
+				entry("location", "w.bin")).num(14, 1))
 			nodes = append(nodes, nodeOf("ReduceMax", names(name), names(fmt.Sprint("m", k))))
 		}
 		path := filepath.Join(dir, "m.onnx")
@@ -219,7 +251,8 @@ func TestLongOutside(t *testing.T) {
 		_, _, err = m.Graph(nil)
 		runtime.ReadMemStats(&after)
 		m.Close()
-		if got := errorText(err); !strings.Contains(got, "constant \"w") || !strings.Contains(got, " of memory: want at most 101 MB") {
+		if got := errorText(err); !strings.Contains(got, "constant \"w") ||
+			!strings.Contains(got, " of memory: want at most 101 MB") {
 			t.Errorf("%d numbers %d times: %q", c.numbers, c.constants, got)
 		}
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > 128<<20 {

@@ -94,8 +94,10 @@ func TestPowers(t *testing.T) {
 		rounding string
 		want     float64
 	}{
-		{1, true, "up", 1}, {1.01, true, "up", 2}, {1.99, true, "down", 1}, {1.49, true, "nearest", 1}, {1.5, true, "nearest", 2},
-		{0, true, "up", 0x1p-127}, {0, false, "up", math.NaN()}, {-1, true, "up", math.NaN()}, {math.Inf(1), true, "up", 0x1p127},
+		{1, true, "up", 1}, {1.01, true, "up", 2}, {1.99, true, "down", 1}, {1.49, true, "nearest", 1},
+		{1.5, true, "nearest", 2},
+		{0, true, "up", 0x1p-127}, {0, false, "up", math.NaN()}, {-1, true, "up", math.NaN()},
+		{math.Inf(1), true, "up", 0x1p127},
 		{math.Inf(1), false, "up", math.NaN()}, {0x1p-140, true, "down", 0x1p-127},
 	} {
 		if got := (narrow{Float8E8M0, c.saturate, c.rounding}).power(c.v); got != c.want && (got == got || c.want == c.want) {

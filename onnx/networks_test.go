@@ -118,7 +118,8 @@ func TestNetworks(t *testing.T) {
 						t.Fatal(err)
 					}
 					planned := tensor.New(out[0].Format, out[0].Shape...)
-					if err := c.Run(nil, noise.Time{}, []*tensor.Tensor{planned}, in); err != nil || !slices.Equal(planned.Data, out[0].Data) {
+					if err := c.Run(nil, noise.Time{}, []*tensor.Tensor{planned}, in); err != nil ||
+						!slices.Equal(planned.Data, out[0].Data) {
 						t.Errorf("%v: the plan has other bits, %v", mode, err)
 					}
 				}
@@ -135,7 +136,8 @@ func TestNetworks(t *testing.T) {
 				// The file has pi and its multiples in float32: that alone moves its one number by
 				// 1.0e-7, further than PyTorch's roundings do. What is judged are ours.
 				exact = tensor.Of(fp16.Float64, run(graph.Mode{Precision: fp16.Float64}).Data)
-				torch, ours, truth = distance(of["torch_float32"], exact), distance(run(graph.Mode{Precision: fp16.Float32}), exact), 0
+				torch, ours, truth = distance(of["torch_float32"], exact),
+					distance(run(graph.Mode{Precision: fp16.Float32}), exact), 0
 			}
 			t.Logf("%d nodes, float32 %.3g, PyTorch's %.3g, float64 %.3g", len(g.Nodes), ours, torch, truth)
 			if !(ours <= torch) {

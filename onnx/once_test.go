@@ -107,20 +107,24 @@ func TestOnce(t *testing.T) {
 				e := exponential(times(big400(-float64(alpha)), big400(x[0][i])))
 				return over(big400(x[0][i]), plus(big400(1), e))
 			}},
-		{"LayerNormalization", nodeOf("LayerNormalization", names("a", "w"), names("y0", "y1", "y2")), [][]any{{6, 5}, {5}}, 3,
+		{"LayerNormalization", nodeOf("LayerNormalization", names("a", "w"), names("y0", "y1", "y2")),
+			[][]any{{6, 5}, {5}}, 3,
 			func(x [][]float64, i int) *big.Float {
 				_, v := moments(line(x, i))
 				return over(big400(1), root(plus(v, big400(float64(float32(1e-5))))))
 			}},
-		{"LayerNormalization, mean", nodeOf("LayerNormalization", names("a", "w"), names("y0", "y1")), [][]any{{6, 5}, {5}}, 2,
+		{"LayerNormalization, mean", nodeOf("LayerNormalization", names("a", "w"), names("y0", "y1")),
+			[][]any{{6, 5}, {5}}, 2,
 			func(x [][]float64, i int) *big.Float { m, _ := moments(line(x, i)); return m }},
-		{"BatchNormalization", nodeOf("BatchNormalization", names("a", "w", "b", "m", "v"), names("y0", "y1", "y2"), intOf("training_mode", 1), floatOf("momentum", momentum)),
+		{"BatchNormalization", nodeOf("BatchNormalization", names("a", "w", "b", "m", "v"), names("y0", "y1", "y2"),
+			intOf("training_mode", 1), floatOf("momentum", momentum)),
 			[][]any{{6, 5}, {5}, {5}, {5}, {5}}, 3,
 			func(x [][]float64, i int) *big.Float {
 				_, v := moments(column(x, i))
 				return plus(times(big400(share), big400(x[4][i])), times(rest, v))
 			}},
-		{"BatchNormalization, mean", nodeOf("BatchNormalization", names("a", "w", "b", "m", "v"), names("y0", "y1"), intOf("training_mode", 1), floatOf("momentum", momentum)),
+		{"BatchNormalization, mean", nodeOf("BatchNormalization", names("a", "w", "b", "m", "v"), names("y0", "y1"),
+			intOf("training_mode", 1), floatOf("momentum", momentum)),
 			[][]any{{6, 5}, {5}, {5}, {5}, {5}}, 2,
 			func(x [][]float64, i int) *big.Float {
 				m, _ := moments(column(x, i))
@@ -132,9 +136,11 @@ func TestOnce(t *testing.T) {
 			func(x [][]float64, i int) *big.Float { return over(big400(x[0][i]), norm(line(x, i/5), 1)) }},
 		{"GlobalLpPool", nodeOf("GlobalLpPool", names("a"), names("y0")), [][]any{{2, 3, 5}}, 1,
 			func(x [][]float64, i int) *big.Float { return norm(line(x, i), 2) }},
-		{"LpPool", nodeOf("LpPool", names("a"), names("y0"), intsOf("kernel_shape", 5), intsOf("strides", 5), intOf("p", 1)), [][]any{{2, 3, 5}}, 1,
+		{"LpPool", nodeOf("LpPool", names("a"), names("y0"), intsOf("kernel_shape", 5), intsOf("strides", 5),
+			intOf("p", 1)), [][]any{{2, 3, 5}}, 1,
 			func(x [][]float64, i int) *big.Float { return norm(line(x, i), 1) }},
-		{"MeanVarianceNormalization", nodeOf("MeanVarianceNormalization", names("a"), names("y0"), intsOf("axes", 1)), [][]any{{6, 5}}, 1,
+		{"MeanVarianceNormalization", nodeOf("MeanVarianceNormalization", names("a"), names("y0"), intsOf("axes", 1)),
+			[][]any{{6, 5}}, 1,
 			func(x [][]float64, i int) *big.Float {
 				m, v := moments(line(x, i/5))
 				return over(new(big.Float).SetPrec(400).Sub(big400(x[0][i]), m), plus(root(v), big400(float64(float32(1e-9)))))
@@ -180,7 +186,8 @@ func TestOnce(t *testing.T) {
 				for i := range v.Data {
 					v.Data[i] = float64(float32(3 * r.NormFloat64()))
 				}
-				x, numbers, types = append(x, v), append(numbers, v.Data), append(types, graph.Type{Shape: shape, Format: fp16.Float32})
+				x, numbers, types = append(x, v), append(numbers, v.Data),
+					append(types, graph.Type{Shape: shape, Format: fp16.Float32})
 			}
 			p, err := g.Infer(graph.Mode{Precision: fp16.Float32}, types...)
 			if err != nil {
@@ -213,9 +220,11 @@ func TestOnceGreat(t *testing.T) {
 		"Mean":            nodeOf("Mean", names("x", "x", "x"), names("y")),
 		"LpNormalization": nodeOf("LpNormalization", names("x"), names("y"), intOf("p", 1)),
 	} {
-		y := evaluate(t, modelOf(17, graphIs(all(node), nil, all(valueOf("x", onnx.Float32, 2)), all(valueOf("y", onnx.Float32)))),
-			tensor.Of(fp16.Float32, []float64{float64(great), float64(great)}, 2))
-		want := map[string]float64{"ReduceLogSum": float64(float32(math.Log(2 * float64(great)))), "Mean": float64(great), "LpNormalization": 0.5}[name]
+		y := evaluate(t, modelOf(
+			17, graphIs(all(node), nil, all(valueOf("x", onnx.Float32, 2)), all(valueOf("y", onnx.Float32))),
+		), tensor.Of(fp16.Float32, []float64{float64(great), float64(great)}, 2))
+		want := map[string]float64{"ReduceLogSum": float64(float32(math.Log(2 * float64(great)))),
+			"Mean": float64(great), "LpNormalization": 0.5}[name]
 		for _, v := range y.Data {
 			if v != want {
 				t.Errorf("%s of two %v: %v, want %v", name, great, v, want)
@@ -235,8 +244,10 @@ func TestOnceDequantize(t *testing.T) {
 			product := 1 + (2*float64(r.IntN(1<<10))+1)/(1<<11)
 			scale = float32(product * float64(int(1)<<7) / float64(max(x, 1)))
 		}
-		y := evaluate(t, modelOf(23, graphIs(all(nodeOf("DequantizeLinear", names("x", "s"), names("y"), intOf("output_dtype", int(onnx.Float16)))),
-			all(floatsOf("s", nil, scale), tensorOf("x", onnx.Int8, []byte{byte(int8(x))}, 1)), nil, all(valueOf("y", onnx.Float16)))))
+		y := evaluate(t, modelOf(23, graphIs(all(
+			nodeOf("DequantizeLinear", names("x", "s"), names("y"), intOf("output_dtype", int(onnx.Float16))),
+		), all(floatsOf("s", nil, scale), tensorOf("x", onnx.Int8, []byte{byte(int8(x))}, 1)), nil,
+			all(valueOf("y", onnx.Float16)))))
 		want := fp16.Float16.Round(float64(x) * float64(scale)) // the product of 32 bits is exact
 		if y.Data[0] != want {
 			t.Errorf("%d times %v: %v, want %v", x, scale, y.Data[0], want)
@@ -258,7 +269,8 @@ func TestOnceRange(t *testing.T) {
 		start, delta, n := float32(r.NormFloat64()*100), float32(math.Ldexp(r.NormFloat64(), -r.IntN(40))), 1+r.IntN(40)
 		limit := start + float32(n)*delta
 		y := evaluate(t, modelOf(17, graphIs(all(nodeOf("Range", names("s", "l", "d"), names("y"))),
-			all(floatsOf("s", nil, start), floatsOf("l", nil, limit), floatsOf("d", nil, delta)), nil, all(valueOf("y", onnx.Float32)))))
+			all(floatsOf("s", nil, start), floatsOf("l", nil, limit), floatsOf("d", nil, delta)), nil,
+			all(valueOf("y", onnx.Float32)))))
 		of := func(v float32) *big.Rat { return new(big.Rat).SetFloat64(float64(v)) }
 		at, left := of(start), 0
 		for ; at.Cmp(of(limit)) == -of(delta).Sign(); left++ {

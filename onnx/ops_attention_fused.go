@@ -8,7 +8,8 @@ import (
 // attentions are ONNX Runtime's. Each is its projections, if it has them, and one attention.
 func attentions() map[string]mapping {
 	return map[string]mapping{
-		"MultiHeadAttention": opMultiHead, "GroupQueryAttention": opGroupQuery, "Attention": opFusedAttention, "QAttention": opQAttention,
+		"MultiHeadAttention": opMultiHead, "GroupQueryAttention": opGroupQuery, "Attention": opFusedAttention,
+		"QAttention": opQAttention,
 	}
 }
 

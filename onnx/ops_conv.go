@@ -36,7 +36,8 @@ func (c *call) along(name string, n, otherwise int) []int {
 // windows returns the attributes for an input, whose last axes are slid over, and a kernel.
 func (c *call) windows(x int, kernel []int) windows {
 	n := len(kernel)
-	w := windows{kernel: kernel, strides: c.along("strides", n, 1), dilations: c.along("dilations", n, 1), pads: c.along("pads", 2*n, 0)}
+	w := windows{kernel: kernel, strides: c.along("strides", n, 1), dilations: c.along("dilations", n, 1),
+		pads: c.along("pads", 2*n, 0)}
 	auto := c.text("auto_pad", "NOTSET")
 	if c.err != nil {
 		return w
@@ -89,7 +90,9 @@ func opConv(c *call) []int {
 		return nil
 	}
 	g := c.windows(x, k)
-	attributes := map[string]any{"stride": g.strides, "padding": g.pads, "dilation": g.dilations, "groups": c.int("group", 1)}
+	attributes := map[string]any{
+		"stride": g.strides, "padding": g.pads, "dilation": g.dilations, "groups": c.int("group", 1),
+	}
 	return one(c.bind(fmt.Sprintf("conv%dd", len(k)), attributes, c.args(2, 3)...))
 }
 
@@ -140,7 +143,9 @@ func opConvTranspose(c *call) []int {
 			pads[i+n] = all - pads[i]
 		}
 	}
-	attributes := map[string]any{"stride": strides, "padding": pads, "dilation": dilations, "output_padding": extra, "groups": c.int("group", 1)}
+	attributes := map[string]any{
+		"stride": strides, "padding": pads, "dilation": dilations, "output_padding": extra, "groups": c.int("group", 1),
+	}
 	return one(c.bind(fmt.Sprintf("conv_transpose%dd", n), attributes, c.args(2, 3)...))
 }
 
@@ -158,7 +163,8 @@ func (c *call) pooling(x int) (windows, map[string]any) {
 		return windows{}, nil
 	}
 	w := c.windows(x, kernel)
-	return w, map[string]any{"kernel_size": w.kernel, "stride": w.strides, "padding": w.pads, "dilation": w.dilations, "ceil_mode": c.flag("ceil_mode")}
+	return w, map[string]any{"kernel_size": w.kernel, "stride": w.strides, "padding": w.pads, "dilation": w.dilations,
+		"ceil_mode": c.flag("ceil_mode")}
 }
 
 func opAveragePool(c *call) []int {

@@ -20,7 +20,9 @@ func (c *call) turn(g *graphProto, k int, in []int) []int {
 	if c.err != nil || c.poisoned {
 		return nil
 	}
-	s := &scope{names: map[string]int{}, outer: c.scope, opsets: c.scope.opsets, attributes: maps.Clone(c.scope.attributes)}
+	s := &scope{
+		names: map[string]int{}, outer: c.scope, opsets: c.scope.opsets, attributes: maps.Clone(c.scope.attributes),
+	}
 	s.place = fmt.Sprintf("%s%d/", c.inside(), k)
 	for i, of := range g.inputs {
 		s.names[of.name] = in[i]

@@ -162,7 +162,8 @@ func (c *call) axis(name string, otherwise, rank int) int {
 }
 
 func opSlice(c *call) []int {
-	o := graph.Slice{Start: graph.Ints(c.known(1, "starts")), End: graph.Ints(c.known(2, "ends")), Axes: graph.Ints(c.known(3, "axes")), Step: graph.Ints(c.known(4, "steps"))}
+	o := graph.Slice{Start: graph.Ints(c.known(1, "starts")), End: graph.Ints(c.known(2, "ends")),
+		Axes: graph.Ints(c.known(3, "axes")), Step: graph.Ints(c.known(4, "steps"))}
 	if starts, old := c.numbers(9, "starts"); old {
 		o.Start, o.End, o.Axes = graph.Ints(starts), graph.Ints(c.ints("ends")), graph.Ints(c.ints("axes"))
 	}

@@ -7,7 +7,9 @@ import (
 )
 
 func opGemm(c *call) []int {
-	o := graph.Gemm{Alpha: c.float("alpha", 1), Beta: c.float("beta", 1), TransA: c.flag("transA"), TransB: c.flag("transB")}
+	o := graph.Gemm{
+		Alpha: c.float("alpha", 1), Beta: c.float("beta", 1), TransA: c.flag("transA"), TransB: c.flag("transB"),
+	}
 	return one(c.add(o, c.args(2, 3)...))
 }
 

@@ -116,8 +116,9 @@ func (r *recurrent) squashes(functions []string, directions int) (all []squash) 
 		f := squash{name: strings.ToLower(name)}
 		defaults, known := squashing[f.name]
 		if !known {
-			r.fail("activations: %.40q: want %s", fault.Printable(name), "Relu, Tanh, Sigmoid, Affine, LeakyRelu, ThresholdedRelu, "+
-				"ScaledTanh, HardSigmoid, Elu, Softsign or Softplus")
+			r.fail("activations: %.40q: want %s",
+				fault.Printable(name), "Relu, Tanh, Sigmoid, Affine, LeakyRelu, ThresholdedRelu, "+
+					"ScaledTanh, HardSigmoid, Elu, Softsign or Softplus")
 			return nil
 		}
 		for k, v := range defaults {

@@ -10,10 +10,14 @@ import (
 // opResize is one function of the axes that change.
 func opResize(c *call) []int {
 	x := c.arg(0)
-	o := graph.Interpolate{Mode: c.text("mode", "nearest"), Coordinates: c.text("coordinate_transformation_mode", "half_pixel")}
-	rounding, antialias, exclude := c.text("nearest_mode", "round_prefer_floor"), c.flag("antialias"), c.flag("exclude_outside")
+	o := graph.Interpolate{
+		Mode: c.text("mode", "nearest"), Coordinates: c.text("coordinate_transformation_mode", "half_pixel"),
+	}
+	rounding, antialias, exclude := c.text("nearest_mode", "round_prefer_floor"), c.flag("antialias"),
+		c.flag("exclude_outside")
 	coefficient := c.float("cubic_coeff_a", -0.75)
-	o.Coefficient, o.Aspect, o.Outside = &coefficient, c.text("keep_aspect_ratio_policy", "stretch"), c.float("extrapolation_value", 0)
+	o.Coefficient, o.Aspect, o.Outside = &coefficient, c.text("keep_aspect_ratio_policy", "stretch"),
+		c.float("extrapolation_value", 0)
 	switch o.Mode {
 	case "nearest":
 		o.Rounding = rounding

@@ -21,7 +21,9 @@ func opLRN(c *call) []int {
 	}
 	v := c.reshape(c.bind("square", nil, x), []int{s[0], 1, s[1], elements(s[2:])}, true)
 	before := (size - 1) / 2
-	around := graph.Pad{Before: graph.Ints{0, 0, before, 0}, After: graph.Ints{0, 0, size - 1 - before, 0}, Mode: "constant"}
+	around := graph.Pad{
+		Before: graph.Ints{0, 0, before, 0}, After: graph.Ints{0, 0, size - 1 - before, 0}, Mode: "constant",
+	}
 	v = c.add(around, v)
 	v = c.bind("avg_pool2d", map[string]any{"kernel_size": []int{size, 1}, "stride": 1}, v)
 	v = c.add(graph.Binary{Of: pointwise.Mul, Other: &alpha}, c.reshape(v, s, true))

@@ -94,7 +94,8 @@ func TestOpenSizes(t *testing.T) {
 
 // TestNoSizes: -1 and "?" are open sizes, each its own.
 func TestNoSizes(t *testing.T) {
-	m := modelOf(18, graphIs(all(nodeOf("Relu", names("x"), names("y"))), nil, all(valueOf("x", onnx.Float32, -1, "?", "?")), all(valueOf("y", onnx.Float32))))
+	m := modelOf(18, graphIs(all(nodeOf("Relu", names("x"), names("y"))), nil,
+		all(valueOf("x", onnx.Float32, -1, "?", "?")), all(valueOf("y", onnx.Float32))))
 	if y := evaluate(t, m, tensor.New(fp16.Float32, 2, 3, 4)); !slices.Equal(y.Shape, []int{2, 3, 4}) {
 		t.Errorf("%v", y.Shape)
 	}
@@ -145,14 +146,20 @@ func TestNumbers(t *testing.T) {
 		{"int4", head(onnx.Int4, 3).in(5, packed(0x8f, 0x07)), []float64{-1, -8, 7}},
 		{"uint2", tensorOf("w", onnx.Uint2, []byte{0xe4, 1}, 5), []float64{0, 1, 2, 3, 1}},
 		{"int2", tensorOf("w", onnx.Int2, []byte{0xe4}, 4), []float64{0, 1, -2, -1}},
-		{"float8e4m3fn", tensorOf("w", onnx.Float8E4M3, []byte{0x38, 0x7e, 0xfe, 0x01, 0x7f}, 5), []float64{1, 448, -448, 0x1p-9, math.NaN()}},
-		{"float8e4m3fnuz", tensorOf("w", onnx.Float8E4M3UZ, []byte{0x40, 0x7f, 0x01, 0x80}, 4), []float64{1, 240, 0x1p-10, math.NaN()}},
-		{"float8e5m2", tensorOf("w", onnx.Float8E5M2, []byte{0x3c, 0x7b, 0xfc, 0x01, 0x7d}, 5), []float64{1, 57344, math.Inf(-1), 0x1p-16, math.NaN()}},
-		{"float8e5m2fnuz", tensorOf("w", onnx.Float8E5M2UZ, []byte{0x40, 0x7f, 0x01, 0x80}, 4), []float64{1, 57344, 0x1p-17, math.NaN()}},
+		{"float8e4m3fn", tensorOf("w", onnx.Float8E4M3, []byte{0x38, 0x7e, 0xfe, 0x01, 0x7f}, 5),
+			[]float64{1, 448, -448, 0x1p-9, math.NaN()}},
+		{"float8e4m3fnuz", tensorOf("w", onnx.Float8E4M3UZ, []byte{0x40, 0x7f, 0x01, 0x80}, 4),
+			[]float64{1, 240, 0x1p-10, math.NaN()}},
+		{"float8e5m2", tensorOf("w", onnx.Float8E5M2, []byte{0x3c, 0x7b, 0xfc, 0x01, 0x7d}, 5),
+			[]float64{1, 57344, math.Inf(-1), 0x1p-16, math.NaN()}},
+		{"float8e5m2fnuz", tensorOf("w", onnx.Float8E5M2UZ, []byte{0x40, 0x7f, 0x01, 0x80}, 4),
+			[]float64{1, 57344, 0x1p-17, math.NaN()}},
 		{"float4e2m1", tensorOf("w", onnx.Float4E2M1, []byte{0x10, 0xf7}, 4), []float64{0, 0.5, 6, -6}},
-		{"float8e8m0", tensorOf("w", onnx.Float8E8M0, []byte{0, 127, 254, 255}, 4), []float64{0x1p-127, 1, 0x1p127, math.NaN()}},
+		{"float8e8m0", tensorOf("w", onnx.Float8E8M0, []byte{0, 127, 254, 255}, 4),
+			[]float64{0x1p-127, 1, 0x1p127, math.NaN()}},
 	} {
-		y := evaluate(t, modelOf(21, graphIs(all(nodeOf("Identity", names("w"), names("y"))), all(c.of), nil, all(valueOf("y", 1)))))
+		y := evaluate(t,
+			modelOf(21, graphIs(all(nodeOf("Identity", names("w"), names("y"))), all(c.of), nil, all(valueOf("y", 1)))))
 		if !slices.EqualFunc(y.Data, c.want, func(a, b float64) bool { return a == b || a != a && b != b }) {
 			t.Errorf("%s: %v, want %v", c.name, y.Data, c.want)
 		}
@@ -176,11 +183,14 @@ func TestOutside(t *testing.T) {
 		err   string
 	}{
 		{of(entry("location", "w.bin"), entry("offset", "4"), entry("length", "8")), ""},
-		{of(entry("location", "w.bin"), entry("offset", "8")), `constant "w": bytes 8 to 16 of "w.bin": want what it has, 12 bytes`},
+		{of(entry("location", "w.bin"), entry("offset", "8")),
+			`constant "w": bytes 8 to 16 of "w.bin": want what it has, 12 bytes`},
 		{of(entry("location", "w.bin"), entry("offset", "-1")), `constant "w": offset "-1": want a number of bytes`},
 		{of(entry("location", "w.bin"), entry("length", "4")), `constant "w": length 4: want 8, for shape [2] of float32`},
-		{of(entry("location", "../w.bin")), `constant "w": location "../w.bin": want the name of a file in the model's folder`},
-		{of(entry("location", "/etc/passwd")), `constant "w": location "/etc/passwd": want the name of a file in the model's folder`},
+		{of(entry("location", "../w.bin")),
+			`constant "w": location "../w.bin": want the name of a file in the model's folder`},
+		{of(entry("location", "/etc/passwd")),
+			`constant "w": location "/etc/passwd": want the name of a file in the model's folder`},
 		{of(entry("location", "C:w.bin")), `constant "w": location "C:w.bin": want the name of a file in the model's folder`},
 	} {
 		path := filepath.Join(dir, "m.onnx")
@@ -229,7 +239,8 @@ func TestMemory(t *testing.T) {
 	}
 	raw := append(message{}.num(1, 1<<29).num(2, 1), length(9, 1<<31)...)
 	constant := append(length(5, uint64(len(raw))+1<<31), raw...)
-	weights := append(append(message{}.in(8, message{}.num(2, 18)), length(7, uint64(len(constant))+1<<31)...), constant...)
+	weights := append(append(message{}.in(8, message{}.num(2, 18)), length(7, uint64(len(constant))+1<<31)...),
+		constant...)
 	within := func(inner []byte, of ...protowire.Number) huge { // what 2 GB are said to follow, within messages
 		for _, field := range of {
 			inner = append(length(field, uint64(len(inner))+1<<31), inner...)
@@ -237,8 +248,10 @@ func TestMemory(t *testing.T) {
 		return huge{inner}
 	}
 	sparse := map[string]huge{
-		"producer": within(length(2, 1<<31)), "node's name": within(length(3, 1<<31), 1, 7), "input": within(length(1, 1<<31), 1, 7),
-		"axes": within(length(1, 1<<31), 5, 7), "whole numbers": within(length(8, 1<<31), 5, 1, 7), "numbers": within(length(7, 1<<31), 5, 1, 7),
+		"producer": within(length(2, 1<<31)), "node's name": within(length(3, 1<<31), 1, 7),
+		"input": within(length(1, 1<<31), 1, 7),
+		"axes":  within(length(1, 1<<31), 5, 7), "whole numbers": within(length(8, 1<<31), 5, 1, 7),
+		"numbers":          within(length(7, 1<<31), 5, 1, 7),
 		"place of weights": within(length(2, 1<<31), 13, 5, 7), "name of a size": within(length(2, 1<<31), 1, 2, 1, 2, 11, 7),
 	}
 	for name, r := range sparse {
@@ -246,7 +259,8 @@ func TestMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := onnx.Read(r, int64(len(r.head))+1<<31, onnx.Options{})
 		runtime.ReadMemStats(&after)
-		if got, want := errorText(err), "more than 33554432 bytes of names and of lists of numbers: want fewer"; !strings.HasSuffix(got, want) {
+		if got, want := errorText(err),
+			"more than 33554432 bytes of names and of lists of numbers: want fewer"; !strings.HasSuffix(got, want) {
 			t.Errorf("2 GB of %s: %q, want %q", name, got, want)
 		}
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<20 {
@@ -260,13 +274,17 @@ func TestMemory(t *testing.T) {
 	}{
 		"header":  {bytes.NewReader(length(7, 1<<31)), 6, "byte 0: field 7: 2147483648 bytes: want at most 0, as there are"},
 		"weights": {huge{weights}, int64(len(weights)) + 1<<31, ""},
-		"shape": {bytes.NewReader(modelOf(18, graphIs(all(nodeOf("Identity", names("w"), names("y"))), all(floatsOf("w", []int{1 << 30}, 1)), nil, all(valueOf("y", 1))))), 0,
+		"shape": {bytes.NewReader(modelOf(18, graphIs(all(nodeOf("Identity", names("w"), names("y"))),
+			all(floatsOf("w", []int{1 << 30}, 1)), nil, all(valueOf("y", 1))))), 0,
 			`constant "w": shape [1073741824]: want numbers for it, in 17 bytes`},
-		"spread": {bytes.NewReader(modelOf(18, graphIs(all(nodeOf("ConstantOfShape", names("n"), names("s"), message{}.text(1, "value").in(5, wholesOf("", 1))),
-			nodeOf("Reshape", names("x", "s"), names("y"))), all(wholesOf("n", 1<<20, 1<<15)), all(valueOf("x", 1, 1)), all(valueOf("y", 1))))), 0,
-			`Reshape that makes "y": shape: shape [1048576 32768]: takes more memory than a file of this size may`},
-		"aspect": {bytes.NewReader(modelOf(18, graphIs(all(nodeOf("Resize", names("i", "", "", "sizes"), names("y"), textOf("keep_aspect_ratio_policy", "not_smaller"))),
-			all(wholesOf("sizes", 1, 1, 1<<62, 1)), all(valueOf("i", onnx.Float32, 1, 1, 3, 3)), all(valueOf("y", 1))))), 0, `Resize that makes "y": size: `},
+		"spread": {bytes.NewReader(modelOf(18, graphIs(
+			all(nodeOf("ConstantOfShape", names("n"), names("s"), message{}.text(1, "value").in(5, wholesOf("", 1))),
+				nodeOf("Reshape", names("x", "s"), names("y"))), all(wholesOf("n", 1<<20, 1<<15)), all(valueOf("x", 1, 1)),
+			all(valueOf("y", 1)),
+		))), 0, `Reshape that makes "y": shape: shape [1048576 32768]: takes more memory than a file of this size may`},
+		"aspect": {bytes.NewReader(modelOf(18, graphIs(all(nodeOf("Resize", names("i", "", "", "sizes"),
+			names("y"), textOf("keep_aspect_ratio_policy", "not_smaller"))), all(wholesOf("sizes", 1, 1, 1<<62, 1)),
+			all(valueOf("i", onnx.Float32, 1, 1, 3, 3)), all(valueOf("y", 1))))), 0, `Resize that makes "y": size: `},
 	} {
 		if b, ok := c.r.(*bytes.Reader); ok {
 			c.size = b.Size()
@@ -292,11 +310,14 @@ func TestLaughs(t *testing.T) {
 	var functions []message
 	for k := range 30 {
 		name, next := string(rune('A'+k)), string(rune('A'+k+1))
-		n := []message{nodeOf(next, names("a"), names("b")).text(7, "own"), nodeOf(next, names("b"), names("c")).text(7, "own")}
+		n := []message{
+			nodeOf(next, names("a"), names("b")).text(7, "own"), nodeOf(next, names("b"), names("c")).text(7, "own"),
+		}
 		if k == 29 {
 			n = all(nodeOf("Relu", names("a"), names("b")), nodeOf("Relu", names("b"), names("c")))
 		}
-		functions = append(functions, message{}.text(1, name).text(4, "a").text(5, "c").text(10, "own").in(9, message{}.num(2, 18)).in(7, n...))
+		functions = append(functions,
+			message{}.text(1, name).text(4, "a").text(5, "c").text(10, "own").in(9, message{}.num(2, 18)).in(7, n...))
 	}
 	x, y := all(valueOf("x", onnx.Float32, 2)), all(valueOf("y", onnx.Float32))
 	m, err := read(modelOf(18, graphIs(all(nodeOf("A", names("x"), names("y")).text(7, "own")), nil, x, y), functions...))
@@ -306,7 +327,8 @@ func TestLaughs(t *testing.T) {
 	if _, _, err := m.Graph(nil); err == nil || !strings.Contains(err.Error(), "more memory") || len(err.Error()) > 4000 {
 		t.Errorf("%v", err)
 	}
-	self := message{}.text(1, "F").text(4, "a").text(5, "c").text(10, "own").in(9, message{}.num(2, 18)).in(7, nodeOf("F", names("a"), names("c")).text(7, "own"))
+	self := message{}.text(1, "F").text(4, "a").text(5, "c").text(10, "own").in(9, message{}.num(2, 18)).in(7,
+		nodeOf("F", names("a"), names("c")).text(7, "own"))
 	m, err = read(modelOf(18, graphIs(all(nodeOf("F", names("x"), names("y")).text(7, "own")), nil, x, y), self))
 	if err != nil {
 		t.Fatal(err)
@@ -319,14 +341,17 @@ func TestLaughs(t *testing.T) {
 // TestUnsupported: everything that is not supported is said at once, with its place.
 func TestUnsupported(t *testing.T) {
 	m, err := read(modelOf(18, graphIs(all(
-		nodeOf("Optional", names("x"), names("a")).text(3, "rnn"), nodeOf("Relu", names("a"), names("b")), nodeOf("Foo", names("b"), names("c")).text(7, "com.example"),
-		nodeOf("MaxPool", names("x"), names("d"), intsOf("kernel_shape", 2), intOf("strange", 1)), nodeOf("Add", names("c", "nowhere"), names("y")),
+		nodeOf("Optional", names("x"), names("a")).text(3, "rnn"), nodeOf("Relu", names("a"), names("b")),
+		nodeOf("Foo", names("b"), names("c")).text(7, "com.example"),
+		nodeOf("MaxPool", names("x"), names("d"), intsOf("kernel_shape", 2), intOf("strange", 1)),
+		nodeOf("Add", names("c", "nowhere"), names("y")),
 	), nil, all(valueOf("x", onnx.Float32, 1, 1, 4)), all(valueOf("y", onnx.Float32)))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = m.Graph(nil)
-	want := `Optional "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute "strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
+	want := `Optional "rnn", com.example.Foo that makes "c": not supported; MaxPool that makes "d": attribute ` +
+		`"strange": not supported; Add that makes "y": input "nowhere": made by no node before it`
 	if got := errorText(err); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -337,7 +362,8 @@ func TestUnsupported(t *testing.T) {
 func TestUnsupportedOften(t *testing.T) {
 	var u onnx.Unsupported
 	for range 89 {
-		u = append(u, onnx.Fault{Op: "MatMulInteger", At: `MatMulInteger "/encoder/layers.0/self_attn/MatMulInteger_quant"`, Why: "not supported"})
+		u = append(u, onnx.Fault{Op: "MatMulInteger",
+			At: `MatMulInteger "/encoder/layers.0/self_attn/MatMulInteger_quant"`, Why: "not supported"})
 	}
 	for range 2 {
 		u = append(u, onnx.Fault{Op: "LSTM", At: `LSTM "/lstm"`, Why: "not supported"})
@@ -346,7 +372,8 @@ func TestUnsupportedOften(t *testing.T) {
 	if got, want := u.Error(), `MatMulInteger 89, LSTM 2: not supported; Resize "up": mode "strange"`; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if all := u.Strings(); len(all) != 92 || all[0] != `MatMulInteger "/encoder/layers.0/self_attn/MatMulInteger_quant": not supported` {
+	if all := u.Strings(); len(all) != 92 ||
+		all[0] != `MatMulInteger "/encoder/layers.0/self_attn/MatMulInteger_quant": not supported` {
 		t.Errorf("%d lines, first %s", len(all), all[0])
 	}
 }
@@ -354,12 +381,14 @@ func TestUnsupportedOften(t *testing.T) {
 // TestFixed: where a shape depends on an input's numbers they must be given, and the graph
 // says whose it is for.
 func TestFixed(t *testing.T) {
-	b := modelOf(18, graphIs(all(nodeOf("Reshape", names("x", "s"), names("y"))), nil, all(valueOf("x", onnx.Float32, 6), valueOf("s", onnx.Int64, 2)), all(valueOf("y", onnx.Float32))))
+	b := modelOf(18, graphIs(all(nodeOf("Reshape", names("x", "s"), names("y"))), nil,
+		all(valueOf("x", onnx.Float32, 6), valueOf("s", onnx.Int64, 2)), all(valueOf("y", onnx.Float32))))
 	m, err := read(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Graph(nil); errorText(err) != `Reshape that makes "y": shape: it depends on input "s": want a constant, or the input's value given` {
+	if _, _, err := m.Graph(nil); errorText(err) !=
+		`Reshape that makes "y": shape: it depends on input "s": want a constant, or the input's value given` {
 		t.Errorf("%v", err)
 	}
 	g, fixed, err := m.Graph(map[string]onnx.Given{"s": {Value: tensor.Of(fp16.Int64, []float64{2, 3}, 2)}})
@@ -390,9 +419,11 @@ func TestSeeds(t *testing.T) {
 func TestGroups(t *testing.T) {
 	of := func(opset uint64, weights, biases []float32) []float64 {
 		n := len(weights)
-		return evaluate(t, modelOf(opset, graphIs(all(nodeOf("GroupNormalization", names("x", "w", "b"), names("y"), intOf("num_groups", 2))),
-			all(floatsOf("w", []int{n}, weights...), floatsOf("b", []int{n}, biases...)), all(valueOf("x", onnx.Float32, 1, 4, 2)), all(valueOf("y", onnx.Float32)))),
-			tensor.FromFloat32([]float32{1, 2, 4, 8, -1, 3, 5, 9}, 1, 4, 2)).Data
+		return evaluate(t, modelOf(opset, graphIs(
+			all(nodeOf("GroupNormalization", names("x", "w", "b"), names("y"), intOf("num_groups", 2))),
+			all(floatsOf("w", []int{n}, weights...), floatsOf("b", []int{n}, biases...)),
+			all(valueOf("x", onnx.Float32, 1, 4, 2)), all(valueOf("y", onnx.Float32)),
+		)), tensor.FromFloat32([]float32{1, 2, 4, 8, -1, 3, 5, 9}, 1, 4, 2)).Data
 	}
 	groups, channels := of(18, []float32{2, 3}, []float32{-1, 1}), of(21, []float32{2, 2, 3, 3}, []float32{-1, -1, 1, 1})
 	if !slices.Equal(groups, channels) || groups[0] == groups[4] {
@@ -404,7 +435,9 @@ func TestGroups(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	x := tensor.FromFloat32([]float32{1, 5, 2, 3, 9, 4, 8, 7, 6, 0, 11, 10}, 2, 2, 3)
 	y := func(out string) []float64 {
-		return evaluate(t, modelOf(18, graphIs(all(nodeOf("MaxPool", names("x"), names("m", "at"), intsOf("kernel_shape", 2))), nil, all(valueOf("x", onnx.Float32, 2, 2, 3)), all(valueOf(out, onnx.Float32)))), x).Data
+		return evaluate(t,
+			modelOf(18, graphIs(all(nodeOf("MaxPool", names("x"), names("m", "at"), intsOf("kernel_shape", 2))), nil,
+				all(valueOf("x", onnx.Float32, 2, 2, 3)), all(valueOf(out, onnx.Float32)))), x).Data
 	}
 	for i, at := range y("at") {
 		if x.Data[int(at)] != y("m")[i] {

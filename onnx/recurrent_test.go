@@ -35,7 +35,8 @@ var recurrentGates = map[string]int{"RNN": 1, "GRU": 3, "LSTM": 4}
 
 // newRecurrent returns a case with numbers.
 func newRecurrent(r *rand.Rand) *recurrentCase {
-	c := &recurrentCase{op: []string{"RNN", "GRU", "LSTM"}[r.IntN(3)], steps: 1 + r.IntN(4), batch: 1 + r.IntN(3), inputs: 1 + r.IntN(4), hidden: 1 + r.IntN(4),
+	c := &recurrentCase{op: []string{"RNN", "GRU", "LSTM"}[r.IntN(3)],
+		steps: 1 + r.IntN(4), batch: 1 + r.IntN(3), inputs: 1 + r.IntN(4), hidden: 1 + r.IntN(4),
 		direction: []string{"forward", "reverse", "bidirectional"}[r.IntN(3)], layout: r.IntN(2), flag: r.IntN(2) == 0}
 	c.directions = 1 + len(c.direction)/10
 	numbers := func(shape ...int) *tensor.Tensor {
@@ -55,8 +56,8 @@ func newRecurrent(r *rand.Rand) *recurrentCase {
 	if c.layout == 1 {
 		x, start = []int{c.batch, c.steps, c.inputs}, []int{c.batch, c.directions, c.hidden}
 	}
-	c.in = []*tensor.Tensor{numbers(x...), numbers(c.directions, g*c.hidden, c.inputs), numbers(c.directions, g*c.hidden, c.hidden),
-		maybe(c.directions, 2*g*c.hidden), nil, maybe(start...)}
+	c.in = []*tensor.Tensor{numbers(x...), numbers(c.directions, g*c.hidden, c.inputs),
+		numbers(c.directions, g*c.hidden, c.hidden), maybe(c.directions, 2*g*c.hidden), nil, maybe(start...)}
 	if r.IntN(2) == 0 {
 		c.in[4] = tensor.New(fp16.Int64, c.batch)
 		for i := range c.in[4].Data {
@@ -70,7 +71,8 @@ func newRecurrent(r *rand.Rand) *recurrentCase {
 		c.clip = 0.5
 	}
 	if r.IntN(2) == 0 {
-		all := []string{"Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus"}
+		all := []string{"Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh",
+			"HardSigmoid", "Elu", "Softsign", "Softplus"}
 		for range map[string]int{"RNN": 1, "GRU": 2, "LSTM": 3}[c.op] * c.directions {
 			c.functions = append(c.functions, all[r.IntN(len(all))])
 		}
@@ -193,7 +195,9 @@ func (c *recurrentCase) activations() (all []recurrentFunction) {
 	of := c.functions
 	for range c.directions {
 		if c.functions == nil {
-			of = append(of, map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}[c.op]...)
+			of = append(of, map[string][]string{
+				"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"},
+			}[c.op]...)
 		}
 	}
 	alpha, beta := c.alpha, c.beta
@@ -229,12 +233,14 @@ func (c *recurrentCase) activations() (all []recurrentFunction) {
 func (c *recurrentCase) wanted() (y, yh, yc *tensor.Tensor) {
 	g, functions := recurrentGates[c.op], c.activations()
 	per := len(functions) / c.directions
-	y, yh, yc = tensor.New(fp16.Float32, c.steps, c.directions, c.batch, c.hidden), tensor.New(fp16.Float32, c.directions, c.batch, c.hidden), tensor.New(fp16.Float32, c.directions, c.batch, c.hidden)
+	y, yh, yc = tensor.New(fp16.Float32, c.steps, c.directions, c.batch, c.hidden), tensor.New(fp16.Float32,
+		c.directions, c.batch, c.hidden), tensor.New(fp16.Float32, c.directions, c.batch, c.hidden)
 	place := func(t, d, b int) int { return ((t*c.directions+d)*c.batch + b) * c.hidden }
 	start := func(d, b int) int { return (d*c.batch + b) * c.hidden }
 	at := func(t, b int) int { return (t*c.batch + b) * c.inputs }
 	if c.layout == 1 {
-		y.Shape, yh.Shape, yc.Shape = []int{c.batch, c.steps, c.directions, c.hidden}, []int{c.batch, c.directions, c.hidden}, []int{c.batch, c.directions, c.hidden}
+		y.Shape, yh.Shape, yc.Shape = []int{c.batch, c.steps, c.directions, c.hidden},
+			[]int{c.batch, c.directions, c.hidden}, []int{c.batch, c.directions, c.hidden}
 		place = func(t, d, b int) int { return ((b*c.steps+t)*c.directions + d) * c.hidden }
 		start = func(d, b int) int { return (b*c.directions + d) * c.hidden }
 		at = func(t, b int) int { return (b*c.steps + t) * c.inputs }
@@ -351,7 +357,8 @@ func TestRecurrent(t *testing.T) {
 	r := rand.New(rand.NewPCG(71, 72))
 	for k := range 300 {
 		c, constants := newRecurrent(r), r.IntN(2) == 0
-		about := fmt.Sprintf("case %d, %s %s of %d steps, batch %d, %d to %d, %v, layout %d", k, c.op, c.direction, c.steps, c.batch, c.inputs, c.hidden, c.functions, c.layout)
+		about := fmt.Sprintf("case %d, %s %s of %d steps, batch %d, %d to %d, %v, layout %d",
+			k, c.op, c.direction, c.steps, c.batch, c.inputs, c.hidden, c.functions, c.layout)
 		m, err := read(c.model(constants))
 		if err != nil {
 			t.Fatal(about, err)

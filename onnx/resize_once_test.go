@@ -127,11 +127,13 @@ func TestResizeOnce(t *testing.T) {
 	for trial := range 150 {
 		h, w := 1+r.IntN(9), 1+r.IntN(9)
 		mode := pick("linear", "cubic")
-		coordinates := pick("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize")
+		coordinates := pick("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric",
+			"tf_crop_and_resize")
 		antialias, exclude := r.IntN(2), r.IntN(2)
 		coefficient := []float32{-0.75, -0.5, -0.3}[r.IntN(3)]
-		attributes := all(textOf("mode", mode), textOf("coordinate_transformation_mode", coordinates), intOf("antialias", antialias), intOf("exclude_outside", exclude),
-			floatOf("cubic_coeff_a", coefficient), intsOf("axes", 2, 3), floatOf("extrapolation_value", 7))
+		attributes := all(textOf("mode", mode), textOf("coordinate_transformation_mode", coordinates),
+			intOf("antialias", antialias), intOf("exclude_outside", exclude), floatOf("cubic_coeff_a", coefficient),
+			intsOf("axes", 2, 3), floatOf("extrapolation_value", 7))
 		axes := [2]resized{}
 		roi := []float32{0.1, -0.2, 0.9, 0.8}
 		var constants []message
@@ -180,7 +182,8 @@ func TestResizeOnce(t *testing.T) {
 			all(valueOf("x", onnx.Float32, 1, 2, h, w)), all(valueOf("y", onnx.Float32)))), x)
 		for a, n := range []int{h, w} {
 			v := &axes[a]
-			v.mode, v.coordinates, v.antialias, v.exclude, v.coefficient, v.in = mode, coordinates, antialias == 1, exclude == 1, float64(coefficient), n
+			v.mode, v.coordinates, v.antialias, v.exclude, v.coefficient, v.in = mode, coordinates, antialias == 1,
+				exclude == 1, float64(coefficient), n
 			v.first, v.last = float64(roi[a]), float64(roi[a+2])
 		}
 		if n := 2 * axes[0].out * axes[1].out; len(y.Data) != n {
@@ -211,8 +214,8 @@ func TestResizeOnce(t *testing.T) {
 			}
 			numbers++
 			if got != want && !(got != got && want != want) {
-				t.Fatalf("trial %d: %s %s antialias %d exclude %d, %d x %d to %d x %d: number %d is %v, want %v", trial, mode, coordinates,
-					antialias, exclude, h, w, axes[0].out, axes[1].out, i, got, want)
+				t.Fatalf("trial %d: %s %s antialias %d exclude %d, %d x %d to %d x %d: number %d is %v, want %v",
+					trial, mode, coordinates, antialias, exclude, h, w, axes[0].out, axes[1].out, i, got, want)
 			}
 		}
 	}
@@ -225,8 +228,10 @@ func TestResizeOnce(t *testing.T) {
 func TestResizeSpreads(t *testing.T) {
 	x := tensor.New(fp16.Float32, 1, 1, 1, 12)
 	x.Data[6] = math.NaN()
-	y := evaluate(t, modelOf(19, graphIs(all(nodeOf("Resize", names("x", "", "", "sizes"), names("y"), textOf("mode", "linear"), intOf("antialias", 1), intsOf("axes", 3))),
-		all(wholesOf("sizes", 4)), all(valueOf("x", onnx.Float32, 1, 1, 1, 12)), all(valueOf("y", onnx.Float32)))), x)
+	y := evaluate(t, modelOf(19, graphIs(all(
+		nodeOf("Resize", names("x", "", "", "sizes"), names("y"), textOf("mode", "linear"), intOf("antialias", 1),
+			intsOf("axes", 3)),
+	), all(wholesOf("sizes", 4)), all(valueOf("x", onnx.Float32, 1, 1, 1, 12)), all(valueOf("y", onnx.Float32)))), x)
 	for i, v := range y.Data { // of 3 numbers on each side of 1, 4, 7 and 10
 		if (v != v) != (i == 1 || i == 2) {
 			t.Errorf("%v", y.Data)

@@ -19,9 +19,11 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var suite = flag.String("onnx.cases", "testdata/cases.zip", "cases of the onnx package's suite, as interop/onnx/cases.py writes them")
+var suite = flag.String("onnx.cases", "testdata/cases.zip",
+	"cases of the onnx package's suite, as interop/onnx/cases.py writes them")
 
-var runtimes = flag.String("onnx.runtime", "testdata/runtime.zip", "cases of ONNX Runtime, as interop/onnx/runtime.py writes them")
+var runtimes = flag.String("onnx.runtime", "testdata/runtime.zip",
+	"cases of ONNX Runtime, as interop/onnx/runtime.py writes them")
 
 // suiteCase is a row of the index.
 type suiteCase struct {
@@ -49,18 +51,29 @@ var exceptions = map[string]exception{
 	"test_attention_4d_causal_bf16":           roundsBetween,
 	"test_attention_4d_causal_padded_kv_bf16": roundsBetween,
 	"test_attention_4d_padded_kv_bf16":        roundsBetween,
-	"test_dft_inverse":                        {why: "0, which is right, where the suite has its own rounding errors", bound: 0x1p-20},
-	"test_dft_inverse_opset19":                {why: "the same", bound: 0x1p-20},
-	"test_dynamicquantizelinear":              {why: "a quotient just below 25.5, which the suite rounds to it before it rounds it to 26", err: "output 0: number 5: 178: want 179"},
-	"test_equal_string":                       {why: "strings", err: `constant "input_0", constant "input_1": string numbers: want a type that a graph holds`},
-	"test_equal_string_broadcast":             {why: "strings", err: `constant "input_0", constant "input_1": string numbers: want a type that a graph holds`},
-	"test_if_opt":                             {why: "an optional sequence", err: `sequence/Optional that makes "else_opt"`},
-	"test_if_seq":                             {why: "a sequence", err: `output "res": a sequence: not supported`},
-	"test_loop13_seq":                         {why: "a sequence", err: "input 2 is no tensor"},
-	"test_loop16_seq_none":                    {why: "an optional sequence", err: "input 2 is no tensor"},
-	"test_scan_sum":                           {why: "opset 8, which has batches", err: `Scan that makes "y, z": opset 8: want 9 or later`},
-	"test_identity_opt":                       {why: "an optional sequence", err: "input 0 is no tensor"},
-	"test_identity_sequence":                  {why: "a sequence", err: "input 0 is no tensor"},
+	"test_dft_inverse": {
+		why: "0, which is right, where the suite has its own rounding errors", bound: 0x1p-20,
+	},
+	"test_dft_inverse_opset19": {why: "the same", bound: 0x1p-20},
+	"test_dynamicquantizelinear": {why: "a quotient just below 25.5, " +
+		"which the suite rounds to it before it rounds it to 26", err: "output 0: number 5: 178: want 179"},
+	"test_equal_string": {
+		why: "strings", err: `constant "input_0", constant "input_1": string numbers: want a type that a graph holds`,
+	},
+	"test_equal_string_broadcast": {
+		why: "strings", err: `constant "input_0", constant "input_1": string numbers: want a type that a graph holds`,
+	},
+	"test_if_opt": {
+		why: "an optional sequence", err: `sequence/Optional that makes "else_opt"`,
+	},
+	"test_if_seq":          {why: "a sequence", err: `output "res": a sequence: not supported`},
+	"test_loop13_seq":      {why: "a sequence", err: "input 2 is no tensor"},
+	"test_loop16_seq_none": {why: "an optional sequence", err: "input 2 is no tensor"},
+	"test_scan_sum": {
+		why: "opset 8, which has batches", err: `Scan that makes "y, z": opset 8: want 9 or later`,
+	},
+	"test_identity_opt":      {why: "an optional sequence", err: "input 0 is no tensor"},
+	"test_identity_sequence": {why: "a sequence", err: "input 0 is no tensor"},
 }
 
 // TestSuite runs the cases of ONNX's own suite. Whole numbers must be equal; others within

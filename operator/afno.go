@@ -37,7 +37,8 @@ func newAFNOBlock(name string, channels, modes, hidden int, activation string) (
 	if err != nil {
 		return nil, err
 	}
-	b.mlp = []Module{pointConv(join(name, "mlp.0"), channels, hidden), a, &identity{name: join(name, "mlp.2")}, pointConv(join(name, "mlp.3"), hidden, channels)}
+	b.mlp = []Module{pointConv(join(name, "mlp.0"), channels, hidden), a, &identity{name: join(name, "mlp.2")},
+		pointConv(join(name, "mlp.3"), hidden, channels)}
 	return b, nil
 }
 
@@ -79,8 +80,9 @@ func newSpectralMixing(name string, channels, modes int, activation string) (*sp
 		return nil, err
 	}
 	param := func(part string) *Param { return newLargeParam(join(name, part), channels, channels, modes, modes) }
-	return &spectralMixing{name: name, channels: channels, modes: modes, real: param("weights_real"), imag: param("weights_imag"),
-		mlp: []Module{newLinear(join(name, "mlp.0"), channels, 2*channels), a, newLinear(join(name, "mlp.2"), 2*channels, channels)}}, nil
+	return &spectralMixing{name: name, channels: channels, modes: modes, real: param("weights_real"),
+		imag: param("weights_imag"), mlp: []Module{newLinear(join(name, "mlp.0"), channels, 2*channels), a,
+			newLinear(join(name, "mlp.2"), 2*channels, channels)}}, nil
 }
 
 func (s *spectralMixing) params() []*Param { return []*Param{s.real, s.imag} }
@@ -122,8 +124,10 @@ func (s *spectralMixing) build(b *builder, x int) int {
 	outRe = b.Add(graph.Cast{Dtype: "float32"}, at("out_real.float"), outRe)
 	outIm = b.Add(graph.Cast{Dtype: "float32"}, at("out_imag.float"), outIm)
 	y := b.Add(graph.Stack{Axis: -1}, at("out"), outRe, outIm)
-	y = b.Add(graph.Pad{Before: graph.Ints{0, 0, 0}, After: graph.Ints{b.h - high, half - wide, 0}, Mode: "constant"}, at("out_fft"), y)
-	y = b.Add(graph.FFT{Kind: "irfft", Axes: graph.Ints{2, 3}, Sizes: graph.Ints{b.h, b.w}, Norm: "ortho"}, at("irfft2"), y)
+	y = b.Add(graph.Pad{Before: graph.Ints{0, 0, 0}, After: graph.Ints{b.h - high, half - wide, 0}, Mode: "constant"},
+		at("out_fft"), y)
+	y = b.Add(graph.FFT{Kind: "irfft", Axes: graph.Ints{2, 3}, Sizes: graph.Ints{b.h, b.w}, Norm: "ortho"},
+		at("irfft2"), y)
 	y = b.Add(graph.Permute{Axes: graph.Ints{0, 2, 3, 1}}, at("permute"), y)
 	y = b.Pass(at("mlp"), b.sequence(y, s.mlp...))
 	return b.Add(graph.Permute{Axes: graph.Ints{0, 3, 1, 2}}, s.name, y)

@@ -239,7 +239,8 @@ func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 		resize.Nearest(z, x, resize.Floor, to, to)
 		return exactly(z.Data)
 	}
-	exact, size := tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W()), tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W())
+	exact, size := tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W()),
+		tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W())
 	abs := tensor.Like(x)
 	for i, v := range x.Data {
 		abs.Data[i] = math.Abs(v)

@@ -31,7 +31,8 @@ func TestAutocastLayers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w := walk{t: t, device: d, rollout: filepath.Base(filepath.Dir(file)), f: f, seen: map[string]bool{"input": true, "output": true}, sums: sums}
+				w := walk{t: t, device: d, rollout: filepath.Base(filepath.Dir(file)), f: f,
+					seen: map[string]bool{"input": true, "output": true}, sums: sums}
 				x := readAsStored(t, f, "input")
 				for _, m := range openOperator(t, filepath.Dir(file)).modules {
 					x = w.module(m, x)
@@ -78,8 +79,9 @@ func openOperator(t *testing.T, folder string) *Operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := Load(Config{NumLayers: o.NumLayers, BaseChannels: o.BaseChannels, InputChannels: o.InputChannels, OutputChannels: o.OutputChannels,
-		KernelSize: o.KernelSize, Normalization: o.Normalization, Activation: o.Activation, NoiseType: o.NoiseType, NoiseScale: o.NoiseScale}, weights)
+	op, err := Load(Config{NumLayers: o.NumLayers, BaseChannels: o.BaseChannels, InputChannels: o.InputChannels,
+		OutputChannels: o.OutputChannels, KernelSize: o.KernelSize, Normalization: o.Normalization,
+		Activation: o.Activation, NoiseType: o.NoiseType, NoiseScale: o.NoiseScale}, weights)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,12 +76,14 @@ func (c tally) String() string {
 func compare(t *testing.T, what string, ours, theirs *tensor.Tensor, a answers) tally {
 	t.Helper()
 	if !ours.SameShape(theirs) || ours.Format != theirs.Format {
-		t.Fatalf("%s: %v numbers %s: PyTorch returns %v numbers %s", what, ours.Format, ours.Dims(), theirs.Format, theirs.Dims())
+		t.Fatalf("%s: %v numbers %s: PyTorch returns %v numbers %s",
+			what, ours.Format, ours.Dims(), theirs.Format, theirs.Dims())
 	}
 	c, f := tally{elements: len(ours.Data)}, ours.Format
 	complain := func(i int, format string) {
 		t.Helper()
-		t.Fatalf("%s, element %d: "+format+": ours %v, PyTorch's %v, possible %v to %v", what, i, ours.Data[i], theirs.Data[i], a.lo[i], a.hi[i])
+		t.Fatalf("%s, element %d: "+format+": ours %v, PyTorch's %v, possible %v to %v",
+			what, i, ours.Data[i], theirs.Data[i], a.lo[i], a.hi[i])
 	}
 	for i, y := range ours.Data {
 		z, lo, hi := theirs.Data[i], a.lo[i], a.hi[i]
@@ -150,7 +152,9 @@ func kindOf(l layer, out fp16.Format) string {
 // check applies a layer in the device's mode to x and compares the result with
 // what PyTorch returned; where its kernel rounds every operation to the half
 // type, that kernel's model takes our place.
-func (d device) check(t *testing.T, what string, l layer, x, theirs *tensor.Tensor, draws [][]float64) (kind string, got tally) {
+func (d device) check(
+	t *testing.T, what string, l layer, x, theirs *tensor.Tensor, draws [][]float64,
+) (kind string, got tally) {
 	t.Helper()
 	pass := &Pass{Mode: d.mode}
 	if draws != nil {

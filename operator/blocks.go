@@ -239,7 +239,9 @@ type UpsampleBlock struct {
 // factor, with bias), joining a skip connection of skipChannels by fusion
 // "concat" ([up, skip] on channels) or "add" (equal channels). factor 0 means
 // 2, mode "" bilinear, fusion "" concat, skipChannels 0 none.
-func NewUpsampleBlock(name string, in, out, factor int, mode string, skipChannels int, fusion string, o ConvOptions) (*UpsampleBlock, error) {
+func NewUpsampleBlock(
+	name string, in, out, factor int, mode string, skipChannels int, fusion string, o ConvOptions,
+) (*UpsampleBlock, error) {
 	if factor == 0 {
 		factor = 2
 	}

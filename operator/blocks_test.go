@@ -47,7 +47,9 @@ type blockCase struct {
 func (c blockCase) build(t *testing.T) Module {
 	t.Helper()
 	p := c.Params
-	o := ConvOptions{KernelSize: p.KernelSize, Normalization: p.Normalization, Activation: p.Activation, PaddingMode: p.PaddingMode}
+	o := ConvOptions{
+		KernelSize: p.KernelSize, Normalization: p.Normalization, Activation: p.Activation, PaddingMode: p.PaddingMode,
+	}
 	var m Module
 	var err error
 	switch c.Block {
@@ -204,7 +206,8 @@ func near(t *testing.T, what string, got, want *tensor.Tensor, bound float64) {
 	}
 	t.Logf("%s: largest difference %.2e, bound %.2e", what, worst, bound)
 	if !(worst <= bound) {
-		t.Errorf("%s: element %d: got %v, want %v: difference %.3g exceeds the bound %.3g", what, at, got.Data[at], want.Data[at], worst, bound)
+		t.Errorf("%s: element %d: got %v, want %v: difference %.3g exceeds the bound %.3g",
+			what, at, got.Data[at], want.Data[at], worst, bound)
 	}
 }
 

@@ -43,7 +43,8 @@ func (b *programmer) bind(s *programStep) (own map[string]operand, err error) {
 		return nil, b.fail("op", "%.60q: want noise, with its own keys", n.Op)
 	}
 	if b.op.Config.GridSize == 0 {
-		return nil, fmt.Errorf("grid_size: missing: want the side of the images, on which the shapes of op %.60q depend", n.Op)
+		return nil,
+			fmt.Errorf("grid_size: missing: want the side of the images, on which the shapes of op %.60q depend", n.Op)
 	}
 	b.other = true
 	s.other = &bound{name: n.Name, op: op}

@@ -10,9 +10,9 @@ import (
 	"github.com/refrun/refrun/noise"
 )
 
-// Config holds the parameters of one of Spinlock's operators under Spinlock's names: of
-// its CNN (builder.build_simple_cnn), or of another one if UAFNO or Nodes say so. A zero or empty field means its default;
-// the Config of an [Operator] has them filled in.
+// Config holds the parameters of one of Spinlock's operators under Spinlock's names: of its CNN
+// (builder.build_simple_cnn), or of another one if UAFNO or Nodes say so. A zero or empty field means its default; the
+// Config of an [Operator] has them filled in.
 type Config struct {
 	NumLayers      int     // blocks after the first, 0 or more
 	BaseChannels   int     // channels of the first block, 1 or more
@@ -175,11 +175,13 @@ func (c Config) check() (field string, err error) {
 	}
 	switch {
 	case c.KernelSize%2 == 0:
-		return "kernel_size", fmt.Errorf("%d: want an odd number, so that padding by half of it keeps the image size", c.KernelSize)
+		return "kernel_size",
+			fmt.Errorf("%d: want an odd number, so that padding by half of it keeps the image size", c.KernelSize)
 	case !(c.DropoutRate >= 0 && c.DropoutRate <= 1):
 		return "dropout_rate", fmt.Errorf("%v: want a number from 0 to 1", c.DropoutRate)
 	case c.weights() > mostWeights:
-		return "base_channels", fmt.Errorf("%d: want fewer: the operator would have %.3g weights, and %.3g are the most", c.BaseChannels, c.weights(), float64(mostWeights))
+		return "base_channels", fmt.Errorf("%d: want fewer: the operator would have %.3g weights, "+
+			"and %.3g are the most", c.BaseChannels, c.weights(), float64(mostWeights))
 	}
 	if _, err := act.Parse(c.Activation); err != nil {
 		return "activation", err

@@ -9,11 +9,10 @@
 //	mode, err := operator.ParseMode("float16", "cuda")
 //	y, err := op.Forward(&operator.Pass{Mode: mode, Draws: draws}, x)
 //
-// A [Config] says the shape of the network: the parameters of Spinlock's CNN or of its
-// U-AFNO or of neuraloperator's FNO, or, as Nodes, any graph of operations. What it leaves out has a default, so that NumLayers and
-// BaseChannels are enough. The weights come from a file ([Load]) or are those that
-// PyTorch draws from a seed ([Init]). Package rollout steps states with an operator;
-// package graph evaluates it and package plan compiles it.
+// A [Config] says the shape of the network: the parameters of Spinlock's CNN or of its U-AFNO or of neuraloperator's
+// FNO, or, as Nodes, any graph of operations. What it leaves out has a default, so that NumLayers and BaseChannels are
+// enough. The weights come from a file ([Load]) or are those that PyTorch draws from a seed ([Init]). Package rollout
+// steps states with an operator; package graph evaluates it and package plan compiles it.
 //
 // # Arithmetic
 //

@@ -57,7 +57,8 @@ func newFNO(c Config) (*fno, error) {
 		return a
 	}
 	mlp := func(name string, in, between, out int) []Module {
-		return []Module{flatConv(join(name, "fcs.0"), in, between, true), gelu(join(name, "non_linearity")), flatConv(join(name, "fcs.1"), between, out, true)}
+		return []Module{flatConv(join(name, "fcs.0"), in, between, true), gelu(join(name, "non_linearity")),
+			flatConv(join(name, "fcs.1"), between, out, true)}
 	}
 	for l := range o.Layers {
 		at := func(part string) string { return fmt.Sprintf("fno_blocks.%s.%d", part, l) }

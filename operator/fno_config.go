@@ -51,7 +51,8 @@ func readFNO(o *strict.Object) (Config, error) {
 }
 
 func (f FNO) withDefaults() FNO {
-	f.Layers, f.LiftingRatio, f.ProjectionRatio = cmp.Or(f.Layers, 4), cmp.Or(f.LiftingRatio, 2), cmp.Or(f.ProjectionRatio, 2)
+	f.Layers, f.LiftingRatio, f.ProjectionRatio = cmp.Or(f.Layers, 4), cmp.Or(f.LiftingRatio, 2),
+		cmp.Or(f.ProjectionRatio, 2)
 	f.ChannelMLPExpanded = cmp.Or(f.ChannelMLPExpanded, 0.5)
 	f.ChannelMLPSkip, f.Skip = cmp.Or(f.ChannelMLPSkip, "soft-gating"), cmp.Or(f.Skip, "linear")
 	return f
@@ -68,7 +69,8 @@ func (c Config) checkFNO() (field string, err error) {
 	case f.HiddenChannels < 1 || f.HiddenChannels > mostSize:
 		return "hidden_channels", fmt.Errorf("%d: want 1 to %d", f.HiddenChannels, mostSize)
 	case !(weights <= mostUAFNOWeights):
-		return "hidden_channels", fmt.Errorf("%d: want fewer, or fewer modes: the operator would have %.3g weights, and %.3g are the most", f.HiddenChannels, weights, float64(mostUAFNOWeights))
+		return "hidden_channels", fmt.Errorf("%d: want fewer, or fewer modes: the operator would have %.3g weights, "+
+			"and %.3g are the most", f.HiddenChannels, weights, float64(mostUAFNOWeights))
 	case f.Norm != "" && f.Norm != "instance_norm" && f.Norm != "group_norm":
 		return "norm", fmt.Errorf("%.60q: want instance_norm, group_norm or no such field", f.Norm)
 	case !slices.Contains(kinds, f.Skip):
@@ -80,7 +82,8 @@ func (c Config) checkFNO() (field string, err error) {
 	for _, n := range []struct {
 		field    string
 		channels float64
-	}{{"lifting_channel_ratio", math.Floor(f.LiftingRatio * hidden)}, {"projection_channel_ratio", math.Floor(f.ProjectionRatio * hidden)},
+	}{{"lifting_channel_ratio", math.Floor(f.LiftingRatio * hidden)},
+		{"projection_channel_ratio", math.Floor(f.ProjectionRatio * hidden)},
 		{"channel_mlp_expansion", math.RoundToEven(f.ChannelMLPExpanded * hidden)}} {
 		if !(n.channels >= 1 && n.channels <= mostSize) {
 			return n.field, fmt.Errorf("%v channels: want 1 to %d", n.channels, mostSize)
@@ -103,7 +106,8 @@ func (c Config) costFNO(h, w int) (macs, weights float64) {
 	}
 	square := hidden * hidden
 	lifted, projected := math.Floor(f.LiftingRatio*hidden), math.Floor(f.ProjectionRatio*hidden)
-	pixels := float64(in*lifted) + float64(lifted*hidden) + float64(hidden*projected) + float64(projected*float64(c.OutputChannels))
+	pixels := float64(in*lifted) + float64(lifted*hidden) + float64(hidden*projected) +
+		float64(projected*float64(c.OutputChannels))
 	layers := float64(f.Layers)
 	if f.Skip == "linear" {
 		pixels += float64(layers * square)
@@ -115,6 +119,7 @@ func (c Config) costFNO(h, w int) (macs, weights float64) {
 		}
 	}
 	rows, columns := float64(f.Modes[0]), float64(f.Modes[1]/2+1)
-	macs = float64(pixels*float64(h)*float64(w)) + float64(4*layers*square*min(rows, float64(h))*min(columns, float64(w/2+1)))
+	macs = float64(pixels*float64(h)*float64(w)) +
+		float64(4*layers*square*min(rows, float64(h))*min(columns, float64(w/2+1)))
 	return macs, pixels + float64(2*layers*square*rows*columns)
 }

@@ -43,13 +43,17 @@ func (s *spectralConv) build(b *builder, x int) int {
 	x = b.Add(graph.FFT{Kind: "rfft", Axes: graph.Ints{2, 3}, Norm: "forward"}, at("rfft2"), x)
 	shift := graph.Roll{Shifts: graph.Ints{b.h / 2}, Axes: graph.Ints{2}} // fftshift, which neuraloperator takes both ways
 	x = b.Add(shift, at("fftshift"), x)
-	x = b.Add(graph.Slice{Axes: graph.Ints{2, 3}, Start: graph.Ints{first, 0}, End: graph.Ints{first + rows, columns}}, at("modes"), x)
+	x = b.Add(graph.Slice{Axes: graph.Ints{2, 3}, Start: graph.Ints{first, 0}, End: graph.Ints{first + rows, columns}},
+		at("modes"), x)
 	w := b.Constant(s.weight.Name, s.matrices(rows, columns))
 	b.params[w] = s.weight
 	x = b.Add(graph.Einsum{Equation: "bihwc,hwicod->bohwd"}, at("contract"), x, w)
-	x = b.Add(graph.Pad{Before: graph.Ints{first, 0, 0}, After: graph.Ints{b.h - first - rows, half - columns, 0}, Mode: "constant"}, at("out_fft"), x)
+	x = b.Add(graph.Pad{
+		Before: graph.Ints{first, 0, 0}, After: graph.Ints{b.h - first - rows, half - columns, 0}, Mode: "constant",
+	}, at("out_fft"), x)
 	x = b.Add(shift, at("unshift"), x)
-	x = b.Add(graph.FFT{Kind: "irfft", Axes: graph.Ints{2, 3}, Sizes: graph.Ints{b.h, b.w}, Norm: "forward"}, at("irfft2"), x)
+	x = b.Add(graph.FFT{Kind: "irfft", Axes: graph.Ints{2, 3}, Sizes: graph.Ints{b.h, b.w}, Norm: "forward"},
+		at("irfft2"), x)
 	return b.Add(graph.Addition, s.name, b.param([]int{x}, s.bias)...)
 }
 

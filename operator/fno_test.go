@@ -87,7 +87,8 @@ func TestFNOTorch(t *testing.T) {
 		}
 		ours, torch := rms(y, c.float64), rms(c.float32, c.float64)
 		if !(ours <= 1.02*torch) {
-			t.Errorf("%d: distance of the float32 output to float64 %.3g: want at most 1.02 times PyTorch's %.3g", k, ours, torch)
+			t.Errorf("%d: distance of the float32 output to float64 %.3g: want at most 1.02 times PyTorch's %.3g",
+				k, ours, torch)
 		}
 		for _, m := range []Mode{mode, {Precision: fp16.BFloat16, Autocast: CPU2}} {
 			want, err := c.op.Forward(&Pass{Mode: m}, c.input)
@@ -143,13 +144,15 @@ func TestFNOConfig(t *testing.T) {
 		{`"n_modes": [4, 0], "hidden_channels": 4`, "f: n_modes: [4 0]: want"},
 		{`"n_modes": [4, 4], "hidden_channels": 4, "norm": "batch_norm"`, `f: norm: "batch_norm": want`},
 		{`"n_modes": [4, 4], "hidden_channels": 4, "fno_skip": "dense"`, `f: fno_skip: "dense": want`},
-		{`"n_modes": [4, 4], "hidden_channels": 4, "channel_mlp_expansion": 0.01`, "f: channel_mlp_expansion: 0 channels: want"},
+		{`"n_modes": [4, 4], "hidden_channels": 4, "channel_mlp_expansion": 0.01`,
+			"f: channel_mlp_expansion: 0 channels: want"},
 		{`"n_modes": [60000, 60000], "hidden_channels": 400`, "f: hidden_channels: 400: want fewer"},
 		{`"n_modes": [4, 4], "hidden_channels": 4, "positional_embedding": "sine"`, `f: positional_embedding: "sine": want`},
 		{`"n_modes": [4, 4], "hidden_channels": 4, "non_linearity": "elu"`, "f: non_linearity: "},
 		{`"n_modes": [4, 4], "hidden_channels": 4, "factorization": "tucker"`, "f: factorization: unknown key"},
 	} {
-		if _, err := ReadConfig("f", "", []byte(`{"operator_type": "fno", `+bad.with+`}`)); err == nil || !strings.HasPrefix(err.Error(), bad.want) {
+		if _, err := ReadConfig("f", "", []byte(`{"operator_type": "fno", `+bad.with+`}`)); err == nil ||
+			!strings.HasPrefix(err.Error(), bad.want) {
 			t.Errorf("%s: %v: want %s...", bad.with, err, bad.want)
 		}
 	}

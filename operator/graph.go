@@ -103,7 +103,8 @@ func (n *Node) set(op graph.Op, param func(k int) *Param) {
 	n.Op, n.Other = OpOther, op
 	switch o := op.(type) {
 	case graph.Conv:
-		if w := param(1); len(n.In) == 1 && w != nil && o.Groups <= 1 && o.Params == conv.Square(max(1, o.Stride[0]), w.Shape[2]/2, o.Padding) && w.Shape[2] == w.Shape[3] && w.Shape[2]%2 == 1 {
+		if w := param(1); len(n.In) == 1 && w != nil && o.Groups <= 1 && o.Params == conv.Square(max(1, o.Stride[0]),
+			w.Shape[2]/2, o.Padding) && w.Shape[2] == w.Shape[3] && w.Shape[2]%2 == 1 {
 			n.Op, n.Geometry, n.Weight, n.Bias = OpConv, o.Params, w, param(2)
 		}
 	case graph.InstanceNorm:
@@ -119,7 +120,8 @@ func (n *Node) set(op graph.Op, param func(k int) *Param) {
 		}
 	case graph.BatchNorm:
 		if len(n.In) == 1 && param(1) != nil && param(2) != nil && param(3) != nil && param(4) != nil {
-			n.Op, n.Norm, n.Eps, n.Weight, n.Bias, n.Mean, n.Variance = OpNorm, "batch", o.Eps, param(1), param(2), param(3), param(4)
+			n.Op, n.Norm, n.Eps, n.Weight, n.Bias, n.Mean, n.Variance = OpNorm, "batch", o.Eps, param(1), param(2),
+				param(3), param(4)
 		}
 	case graph.Act:
 		if len(n.In) == 1 {

@@ -31,7 +31,9 @@ type conv2d struct {
 
 // newConv returns a convolution with weight [out,in,k,k] that pads by k/2.
 func newConv(name string, in, out, k int, bias bool, stride int, padding conv.Padding) *conv2d {
-	c := &conv2d{name: name, weight: newParam(join(name, "weight"), out, in, k, k), geometry: conv.Square(stride, k/2, padding)}
+	c := &conv2d{
+		name: name, weight: newParam(join(name, "weight"), out, in, k, k), geometry: conv.Square(stride, k/2, padding),
+	}
 	if bias {
 		c.bias = newParam(join(name, "bias"), out)
 	}
@@ -119,7 +121,8 @@ func newNorm(name, kind string, c int) (*normalization, error) {
 	if kind == "none" {
 		return nil, nil
 	}
-	n := &normalization{name: name, kind: kind, groups: groups, eps: epsilon, weight: newParam(join(name, "weight"), c), bias: newParam(join(name, "bias"), c)}
+	n := &normalization{name: name, kind: kind, groups: groups, eps: epsilon, weight: newParam(join(name, "weight"), c),
+		bias: newParam(join(name, "bias"), c)}
 	if kind == "batch" {
 		n.mean = newParam(join(name, "running_mean"), c)
 		n.variance = newParam(join(name, "running_var"), c)

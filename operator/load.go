@@ -109,7 +109,8 @@ func (p *Param) load(f *safetensors.File, name string) error {
 	if p.complex && t.DType == safetensors.C64 {
 		t = t.Pairs()
 	}
-	if n := len(t.Shape); p.flat && n < len(want) && slices.Equal(t.Shape, want[:n]) && len(p.Data) == tensor.Size(t.Shape) {
+	if n := len(t.Shape); p.flat && n < len(want) && slices.Equal(t.Shape, want[:n]) &&
+		len(p.Data) == tensor.Size(t.Shape) {
 		want = want[:n]
 	}
 	// Numbers without dimensions are written as [] or [1].

@@ -17,8 +17,8 @@ import (
 
 func smallOperator(t *testing.T) (*operator.Operator, *tensor.Tensor) {
 	t.Helper()
-	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 4, InputChannels: 2, OutputChannels: 2, KernelSize: 3,
-		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 4, InputChannels: 2, OutputChannels: 2,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,19 +74,25 @@ func TestMisuse(t *testing.T) {
 		{"plan, to nil", "operator: " + isNil, planned(nil, x)},
 		{"plan, to zero", "operator: " + rank, planned(zero, x)},
 		{"plan, to short", "operator: " + data, planned(short, x)},
-		{"no plan", "operator: a plan is made by Operator.Plan", func() error { return new(operator.Plan).Forward(x, x, nil, noise.Time{}) }},
-		{"no operator", "operator: an operator is made by", func() error { new(operator.Operator).Plan(operator.Mode{Precision: fp16.Float32}, 1, 4, 4); return nil }},
-		{"plan of nothing", "operator: a plan of nothing", func() error { op.Plan(operator.Mode{Precision: fp16.Float32}, 1, 0, 4); return nil }},
-		{"plan, huge", "tensor: too large", func() error { op.Plan(operator.Mode{Precision: fp16.Float32}, 1<<20, 1<<20, 1<<20); return nil }},
+		{"no plan", "operator: a plan is made by Operator.Plan",
+			func() error { return new(operator.Plan).Forward(x, x, nil, noise.Time{}) }},
+		{"no operator", "operator: an operator is made by",
+			func() error { new(operator.Operator).Plan(operator.Mode{Precision: fp16.Float32}, 1, 4, 4); return nil }},
+		{"plan of nothing", "operator: a plan of nothing",
+			func() error { op.Plan(operator.Mode{Precision: fp16.Float32}, 1, 0, 4); return nil }},
+		{"plan, huge", "tensor: too large",
+			func() error { op.Plan(operator.Mode{Precision: fp16.Float32}, 1<<20, 1<<20, 1<<20); return nil }},
 		{"kernel, nil", "conv: " + isNil, func() error { conv.NewKernel(nil, nil); return nil }},
 		{"kernel, short", "conv: " + data, func() error { conv.NewKernel(short, nil); return nil }},
 		{"noise, none", "noise: no draws", func() error { return gaussian.Apply(x.Clone(), x, noise.Time{}, nil) }},
 	}
 	// What has a destination and a source.
 	for name, apply := range map[string]func(dst, src *tensor.Tensor){
-		"norm instance":   func(dst, src *tensor.Tensor) { norm.Instance(dst, src, nil, nil, 1e-5) },
-		"norm group":      func(dst, src *tensor.Tensor) { norm.Group(dst, src, 2, nil, nil, 1e-5) },
-		"norm batch":      func(dst, src *tensor.Tensor) { norm.Batch(dst, src, []float64{0, 0}, []float64{1, 1}, nil, nil, 1e-5) },
+		"norm instance": func(dst, src *tensor.Tensor) { norm.Instance(dst, src, nil, nil, 1e-5) },
+		"norm group":    func(dst, src *tensor.Tensor) { norm.Group(dst, src, 2, nil, nil, 1e-5) },
+		"norm batch": func(dst, src *tensor.Tensor) {
+			norm.Batch(dst, src, []float64{0, 0}, []float64{1, 1}, nil, nil, 1e-5)
+		},
 		"act forward":     func(dst, src *tensor.Tensor) { act.Forward(dst, src, act.GELU) },
 		"act approximate": func(dst, src *tensor.Tensor) { act.Approximate(dst, src, act.GELU) },
 		"conv forward":    func(dst, src *tensor.Tensor) { conv.Forward(dst, src, k, conv.Square(1, 1, conv.Zeros)) },
@@ -146,7 +152,8 @@ func TestPlanInUse(t *testing.T) {
 	first := make(chan error)
 	go func() { first <- plan.Forward(tensor.Like(x), x, w, noise.Time{}) }()
 	<-w.begun
-	if got := said(func() error { return plan.Forward(tensor.Like(x), x, nil, noise.Time{}) }); !strings.Contains(got, "operator: a plan serves one application at a time") {
+	if got := said(func() error { return plan.Forward(tensor.Like(x), x, nil, noise.Time{}) }); !strings.Contains(got,
+		"operator: a plan serves one application at a time") {
 		t.Errorf("the second one: %s", got)
 	}
 	close(w.goOn)

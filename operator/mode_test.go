@@ -78,7 +78,8 @@ func checkMode(t *testing.T, r rounding, kind string) {
 	got := map[string]*tensor.Tensor{}
 	_, err = op.Forward(&Pass{Mode: mode, Draws: draws, Feature: func(name string, y *tensor.Tensor) { got[name] = y }}, x)
 	if kind == "group" && r.group == "" {
-		if err == nil || !strings.Contains(err.Error(), "conv_blocks.0.block.1: group_norm of bfloat16 numbers with float32 weights: PyTorch's autocast cpu:1.13 stops with an error") {
+		if err == nil || !strings.Contains(err.Error(), "conv_blocks.0.block.1: "+
+			"group_norm of bfloat16 numbers with float32 weights: PyTorch's autocast cpu:1.13 stops with an error") {
 			t.Fatalf("error %v", err)
 		}
 		return
@@ -302,7 +303,8 @@ func TestParseMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []Mode{{Precision: fp16.Float16}, {Precision: fp16.Float32, Autocast: CUDA2}, {Precision: 17},
-		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: CPU113}, {Precision: fp16.TF32, Fast: true}} {
+		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: CPU113},
+		{Precision: fp16.TF32, Fast: true}} {
 		if _, err := op.Forward(&Pass{Mode: m}, input(1, 2, 5, 5)); err == nil || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%+v: error %v", m, err)
 		}

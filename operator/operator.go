@@ -66,7 +66,9 @@ func build(c Config) (*Operator, error) {
 		op.modules = []Module{f}
 		return op, err
 	}
-	o := ConvOptions{KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate}
+	o := ConvOptions{
+		KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate,
+	}
 	channels := c.InputChannels
 	for i := range c.NumLayers + 1 {
 		name := fmt.Sprintf("conv_blocks.%d", i)
@@ -124,7 +126,8 @@ func Init(c Config, seed uint64) (*Operator, error) {
 	}
 	visitAll(func(l layer) {
 		if o, ok := l.(*bound); ok && len(o.own) > 0 && err == nil {
-			err = fmt.Errorf("operator.nodes: %s: no draws of PyTorch's belong to the parameters of op %s: want a weights file", o.name, o.op.Name())
+			err = fmt.Errorf("operator.nodes: "+
+				"%s: no draws of PyTorch's belong to the parameters of op %s: want a weights file", o.name, o.op.Name())
 		}
 	}, op.modules...)
 	if err != nil {
@@ -187,7 +190,9 @@ func (op *Operator) Bytes() int64 {
 // MACs returns the multiplications of products, such as convolutions, that one
 // application to one sample of h x w pixels takes.
 func (op *Operator) MACs(h, w int) int64 {
-	if op.Config.UAFNO != nil || op.Config.FNO != nil || slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) { // images may change their size
+	// images may change their size
+	if op.Config.UAFNO != nil || op.Config.FNO != nil ||
+		slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) {
 		_, p, err := op.inferred(reference, graph.Type{Shape: []int{1, op.Config.InputChannels, h, w}, Format: fp16.Float32})
 		if err != nil { // so does an application
 			return 0

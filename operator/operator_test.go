@@ -103,7 +103,9 @@ func small() Config {
 
 // file returns the operator's parameters as a file, after edit has changed
 // them.
-func file(t *testing.T, op *Operator, edit func(m map[string]*safetensors.Tensor) map[string]*safetensors.Tensor) *safetensors.File {
+func file(
+	t *testing.T, op *Operator, edit func(m map[string]*safetensors.Tensor) map[string]*safetensors.Tensor,
+) *safetensors.File {
 	t.Helper()
 	m := map[string]*safetensors.Tensor{}
 	for _, p := range op.Params() {
@@ -194,7 +196,9 @@ func TestLoadRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(t *testing.T, m map[string]*safetensors.Tensor, name string, d safetensors.DType, shape []int, v ...float64) {
+	set := func(
+		t *testing.T, m map[string]*safetensors.Tensor, name string, d safetensors.DType, shape []int, v ...float64,
+	) {
 		x, err := safetensors.OfFloat64s(name, d, shape, v)
 		if err != nil {
 			t.Fatal(err)
@@ -207,8 +211,11 @@ func TestLoadRefuses(t *testing.T) {
 		edit func(m map[string]*safetensors.Tensor)
 		want []string
 	}{
-		{"missing", func(m map[string]*safetensors.Tensor) { delete(m, "output_layer.conv.bias") }, []string{"output_layer.conv.bias", "missing"}},
-		{"unknown", func(m map[string]*safetensors.Tensor) { set(t, m, "extra.weight", safetensors.F32, []int{4}, one...) }, []string{"extra.weight", "unknown"}},
+		{"missing", func(m map[string]*safetensors.Tensor) { delete(m, "output_layer.conv.bias") },
+			[]string{"output_layer.conv.bias", "missing"}},
+		{"unknown", func(m map[string]*safetensors.Tensor) {
+			set(t, m, "extra.weight", safetensors.F32, []int{4}, one...)
+		}, []string{"extra.weight", "unknown"}},
 		{"shape", func(m map[string]*safetensors.Tensor) {
 			set(t, m, "conv_blocks.0.block.1.weight", safetensors.F32, []int{2, 2}, one...)
 		}, []string{"conv_blocks.0.block.1.weight", "[2 2]", "[4]"}},
@@ -269,7 +276,8 @@ func TestConfigRefuses(t *testing.T) {
 		{`{` + good + `,"noise_type":"pink","noise_scale":0.1}`, `operator.noise_type: unknown noise type "pink"`},
 		{`{` + good + `,"noise_type":"dropout","noise_scale":1.5}`, "operator.noise_scale: 1.5: want a probability"},
 		{`{` + good + `,"dropout_rate":2}`, "operator.dropout_rate: 2: want"},
-		{`{"num_layers":2,"base_channels":33,"normalization":"group"}`, "operator.normalization: group norm of 33 channels: want"},
+		{`{"num_layers":2,"base_channels":33,"normalization":"group"}`,
+			"operator.normalization: group norm of 33 channels: want"},
 		{`[1]`, "operator: want a JSON object"},
 	} {
 		cfg, err := ReadConfig("f.json", "operator", []byte(c.json))
@@ -278,7 +286,8 @@ func TestConfigRefuses(t *testing.T) {
 				err = fmt.Errorf("f.json: operator: %w", err)
 			}
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "f.json: ") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "f.json: ") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want %q", c.json, err, c.want)
 		}
 	}
@@ -370,7 +379,8 @@ func TestForwardRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 3, 5, 5)); err == nil || !strings.Contains(err.Error(), "3 channels: want 2") {
+	if _, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 3, 5, 5)); err == nil ||
+		!strings.Contains(err.Error(), "3 channels: want 2") {
 		t.Errorf("three channels: error %v", err)
 	}
 	for _, c := range []struct {
@@ -385,7 +395,8 @@ func TestForwardRefuses(t *testing.T) {
 		if err := initialise(1, b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Forward(b, &Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Forward(b, &Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s padding of a %dx%d image: error %v, want %q", c.mode, c.h, c.h, err, c.want)
 		}
 	}
@@ -401,7 +412,8 @@ func TestForwardRefuses(t *testing.T) {
 		func() error { _, err := NewUpsampleBlock("", 4, 1, 2, "", 3, "mean", ConvOptions{}); return err },
 		func() error { _, err := NewOutputLayer("", 1, 1, 2, ""); return err },
 	} {
-		if err := bad(); err == nil || !strings.Contains(err.Error(), ": want ") && !strings.Contains(err.Error(), "want one of") {
+		if err := bad(); err == nil || !strings.Contains(err.Error(), ": want ") &&
+			!strings.Contains(err.Error(), "want one of") {
 			t.Errorf("error %v: want one that says what was expected", err)
 		}
 	}
@@ -457,11 +469,13 @@ func TestUndefined(t *testing.T) {
 	}
 	wide := input(1, 2, 5, 5)
 	wide.Format = fp16.Float64
-	if _, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, wide); err == nil || !strings.Contains(err.Error(), "float64") {
+	if _, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, wide); err == nil ||
+		!strings.Contains(err.Error(), "float64") {
 		t.Errorf("float64 numbers in float32: error %v", err)
 	}
 	for _, edit := range []func(c *Config){
-		func(c *Config) { c.NumLayers = -4 }, func(c *Config) { c.BaseChannels = -4 }, func(c *Config) { c.InputChannels = -1 },
+		func(c *Config) { c.NumLayers = -4 }, func(c *Config) { c.BaseChannels = -4 },
+		func(c *Config) { c.InputChannels = -1 },
 		func(c *Config) { c.OutputChannels = -1 }, func(c *Config) { c.KernelSize = -3 },
 	} {
 		c := small()

@@ -65,8 +65,11 @@ func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Pl
 	if min(n, h, w) < 1 {
 		panic("operator: a plan of nothing")
 	}
-	tensor.Size([]int{n, max(op.Config.InputChannels, op.Config.OutputChannels, op.Config.BaseChannels, 8), h, w}) // panics if that is too much
-	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA(), workers: workers}
+	// panics if that is too much
+	tensor.Size([]int{n, max(op.Config.InputChannels, op.Config.OutputChannels, op.Config.BaseChannels, 8), h, w})
+	p := &Plan{
+		op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA(), workers: workers,
+	}
 	p.used = p
 	b := op.graph(false, h, w)
 	if b.err != nil {
@@ -150,7 +153,8 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	if f := x.Fault(4); f != "" {
 		return errors.New("operator: input: " + f)
 	}
-	if dst.N() != p.n || dst.C() != p.op.Config.OutputChannels || dst.H() != p.h || dst.W() != p.w || dst.Format != p.output {
+	if dst.N() != p.n || dst.C() != p.op.Config.OutputChannels || dst.H() != p.h || dst.W() != p.w ||
+		dst.Format != p.output {
 		panic("operator: destination of another shape or format than the plan's")
 	}
 	if p.refused != nil {
@@ -169,7 +173,8 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	case x.C() != p.op.Config.InputChannels:
 		return fmt.Errorf("operator: input has %d channels: want %d", x.C(), p.op.Config.InputChannels)
 	case x.N() != p.n || x.H() != p.h || x.W() != p.w:
-		return fmt.Errorf("operator: input is %s: want [%d,%d,%d,%d], for which the plan is made", x.Dims(), p.n, x.C(), p.h, p.w)
+		return fmt.Errorf("operator: input is %s: want [%d,%d,%d,%d], for which the plan is made", x.Dims(), p.n,
+			x.C(), p.h, p.w)
 	}
 	if p.used = p; p.direct && x.Format != p.input {
 		if p.narrow == nil || p.narrow.input != x.Format {

@@ -15,7 +15,9 @@ import (
 // other work on the machine disturbs less than the time that passes. With -cpu 1: a second
 // thread waits by spinning.
 func BenchmarkPlanCPU(b *testing.B) {
-	for _, s := range []struct{ base, kernel, side, n int }{{64, 3, 128, 1}, {32, 3, 64, 5}, {16, 3, 64, 5}, {32, 5, 64, 5}, {32, 7, 64, 5}} {
+	for _, s := range []struct{ base, kernel, side, n int }{
+		{64, 3, 128, 1}, {32, 3, 64, 5}, {16, 3, 64, 5}, {32, 5, 64, 5}, {32, 7, 64, 5},
+	} {
 		op := planCase{4, s.base, 3, 3, s.kernel, "gelu", "instance", "", s.n, s.side, s.side}.operator(b)
 		for _, name := range []string{"float32", "float32:fast"} {
 			m, err := ParseMode(name, "")
@@ -24,20 +26,21 @@ func BenchmarkPlanCPU(b *testing.B) {
 			}
 			p := op.Plan(m, s.n, s.side, s.side)
 			x, y := input(s.n, 3, s.side, s.side), tensor.New(m.Output(), s.n, 3, s.side, s.side)
-			b.Run(fmt.Sprintf("%s/base%d/%dx%d/%dx%dx%d", name, s.base, s.kernel, s.kernel, s.n, s.side, s.side), func(b *testing.B) {
-				step := func() {
-					if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
-						b.Fatal(err)
+			b.Run(fmt.Sprintf("%s/base%d/%dx%d/%dx%dx%d", name, s.base, s.kernel, s.kernel, s.n, s.side, s.side),
+				func(b *testing.B) {
+					step := func() {
+						if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
+							b.Fatal(err)
+						}
 					}
-				}
-				step()
-				b.ResetTimer()
-				began := cpuTime(b)
-				for range b.N {
 					step()
-				}
-				b.ReportMetric((cpuTime(b)-began)/float64(b.N), "cpu-ms/op")
-			})
+					b.ResetTimer()
+					began := cpuTime(b)
+					for range b.N {
+						step()
+					}
+					b.ReportMetric((cpuTime(b)-began)/float64(b.N), "cpu-ms/op")
+				})
 		}
 	}
 }

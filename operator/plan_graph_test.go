@@ -31,7 +31,8 @@ func randomGraph(r *rand.Rand) Config {
 		values = append(values, value{n.Name, channels})
 	}
 	conv := func(from value, out int) {
-		add(NodeConfig{Op: "conv", OutChannels: out, KernelSize: []int{1, 3, 3, 5, 7}[r.IntN(5)], NoBias: r.IntN(2) != 0, PaddingMode: one("zeros", "zeros", "circular", "reflect", "replicate")}, out, from)
+		add(NodeConfig{Op: "conv", OutChannels: out, KernelSize: []int{1, 3, 3, 5, 7}[r.IntN(5)],
+			NoBias: r.IntN(2) != 0, PaddingMode: one("zeros", "zeros", "circular", "reflect", "replicate")}, out, from)
 	}
 	noises := 0
 	for range 2 + r.IntN(7) {
@@ -127,7 +128,8 @@ func TestPlanGraphs(t *testing.T) {
 			}
 			for i := range want.Data {
 				if got.Data[i] != want.Data[i] && (got.Data[i] == got.Data[i] || want.Data[i] == want.Data[i]) {
-					t.Fatalf("trial %d, %v, %dx%dx%d, step %d: number %d is %v, want %v\n%+v", trial, mode, n, h, w, step, i, got.Data[i], want.Data[i], c.Nodes)
+					t.Fatalf("trial %d, %v, %dx%dx%d, step %d: number %d is %v, want %v\n%+v",
+						trial, mode, n, h, w, step, i, got.Data[i], want.Data[i], c.Nodes)
 				}
 			}
 		}

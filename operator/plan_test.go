@@ -23,8 +23,8 @@ type planCase struct {
 
 func (c planCase) operator(t testing.TB) *Operator {
 	t.Helper()
-	op, err := Init(Config{NumLayers: c.layers, BaseChannels: c.base, InputChannels: c.in, OutputChannels: c.out, KernelSize: c.kernel,
-		Activation: c.act, Normalization: c.norm, NoiseType: c.noise, NoiseScale: 0.2}, 11)
+	op, err := Init(Config{NumLayers: c.layers, BaseChannels: c.base, InputChannels: c.in, OutputChannels: c.out,
+		KernelSize: c.kernel, Activation: c.act, Normalization: c.norm, NoiseType: c.noise, NoiseScale: 0.2}, 11)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,9 @@ var planCases = []planCase{
 	{3, 16, 2, 2, 3, "gelu", "instance", "dropout", 1, 1, 1},
 }
 
-var planModes = [][2]string{{"float32", ""}, {"tf32", ""}, {"tf32:away", ""}, {"tf32:truncate", ""}, {"float16", "cuda"}, {"float16", "cpu"},
-	{"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"bfloat16", "cuda:1.13"}, {"bfloat16", "cpu:1.13"}, {"float32:fast", ""}, {"float64", ""}}
+var planModes = [][2]string{{"float32", ""}, {"tf32", ""}, {"tf32:away", ""}, {"tf32:truncate", ""},
+	{"float16", "cuda"}, {"float16", "cpu"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"bfloat16", "cuda:1.13"},
+	{"bfloat16", "cpu:1.13"}, {"float32:fast", ""}, {"float64", ""}}
 
 // streams are the draws of one application, made anew.
 func streams(t testing.TB, n int) map[string]func() noise.Draws {

@@ -46,7 +46,8 @@ var spinlock = []string{"conv", "norm", "act", "add", "noise"}
 
 // readNodes is ReadConfig for an operator that is a list of operations.
 func readNodes(o *strict.Object) (Config, error) {
-	c := Config{InputChannels: int(o.Int("input_channels", 3, 1, mostSize)), GridSize: int(o.Int("grid_size", 0, 1, mostSize)), Nodes: []NodeConfig{}}
+	c := Config{InputChannels: int(o.Int("input_channels", 3, 1, mostSize)),
+		GridSize: int(o.Int("grid_size", 0, 1, mostSize)), Nodes: []NodeConfig{}}
 	outputs := int(o.Int("output_channels", 0, 1, mostSize))
 	for _, n := range o.Children("nodes") {
 		n.Need("op", "name")

@@ -73,7 +73,9 @@ func TestBound(t *testing.T) {
 	for _, p := range empty.Params() {
 		names = append(names, p.Name)
 	}
-	if want := []string{"first.weight", "first.bias", "inner.weight", "inner.bias", "noise.noise_scale", "last.weight", "last.bias"}; !slices.Equal(names, want) {
+	if want := []string{
+		"first.weight", "first.bias", "inner.weight", "inner.bias", "noise.noise_scale", "last.weight", "last.bias",
+	}; !slices.Equal(names, want) {
 		t.Fatalf("parameters %q: want %q", names, want)
 	}
 	op, err := Load(c, fileOf(t, empty.Params()))
@@ -163,20 +165,27 @@ func TestBound(t *testing.T) {
 // TestBoundRefuses: what makes no operator is refused where it is read.
 func TestBoundRefuses(t *testing.T) {
 	for _, k := range []struct{ old, new, says string }{
-		{`"grid_size":8,`, ``, `f: operator.grid_size: missing: want the side of the images, on which the shapes of op "avg_pool2d" depend`},
-		{`"avg_pool2d"`, `"avgpool"`, `f: operator.nodes[1].op: unknown operation "avgpool": want a registered one, such as avg_pool`},
+		{`"grid_size":8,`, ``, `f: operator.grid_size: missing: want the side of the images, ` +
+			`on which the shapes of op "avg_pool2d" depend`},
+		{`"avg_pool2d"`, `"avgpool"`,
+			`f: operator.nodes[1].op: unknown operation "avgpool": want a registered one, such as avg_pool`},
 		{`"kernel_size":2}`, `"kernel":2}`, `f: operator.nodes[1].op: avg_pool2d: "kernel": no such attribute: want `},
 		{`"kernel_size":2}`, `"kernel_size":9}`, `f: operator.nodes[1].op: avg_pool2d: `},
 		{`[4,3,1,1]`, `[4,5,1,1]`, `f: operator.nodes[2].op: conv2d: `},
 		{`[4,3,1,1]`, `[4,0,1,1]`, `f: operator.nodes[2].params[0].shape: 0: want dimensions of 1 or more`},
 		{`[4,3,1,1]`, `[65536,65536,9,9]`, `f: operator.nodes[2].params[0].shape: [65536 65536 9 9]: want fewer`},
-		{`{"name":"bias","shape":[4]}`, `{"name":"weight","shape":[4]}`, `f: operator.nodes[2].params[1].name: "weight": want a name that no other parameter`},
-		{`"shape":[4]}`, `"shape":[4],"dtype":"float8"}`, `f: operator.nodes[2].params[1].dtype: "float8": want float32 or int64`},
+		{`{"name":"bias","shape":[4]}`, `{"name":"weight","shape":[4]}`,
+			`f: operator.nodes[2].params[1].name: "weight": want a name that no other parameter`},
+		{`"shape":[4]}`, `"shape":[4],"dtype":"float8"}`,
+			`f: operator.nodes[2].params[1].dtype: "float8": want float32 or int64`},
 		{`"shape":[4]}`, `"shape":[4],"dtype":"int64"}`, `f: operator.nodes[2].op: conv2d: `},
 		{`["up","first"]`, `["up","pool"]`, `f: operator.nodes[4].op: cat: `},
-		{`["up","first"]`, `["up","weight"]`, `f: operator.nodes[4].in: "weight": want "input" or the name of an earlier node`},
+		{`["up","first"]`, `["up","weight"]`,
+			`f: operator.nodes[4].in: "weight": want "input" or the name of an earlier node`},
 		{`,
-	{"op":"conv","name":"last","out_channels":2,"kernel_size":1}`, `,{"op":"avg_pool2d","name":"last","attributes":{"kernel_size":2}}`, `f: operator.nodes[6]: output of shape [1 7 4 4]: want images of 8x8`},
+	{"op":"conv","name":"last","out_channels":2,"kernel_size":1}`,
+			`,{"op":"avg_pool2d","name":"last","attributes":{"kernel_size":2}}`,
+			`f: operator.nodes[6]: output of shape [1 7 4 4]: want images of 8x8`},
 	} {
 		text := strings.Replace(hourglass, k.old, k.new, 1)
 		if text == hourglass {
@@ -191,7 +200,8 @@ func TestBoundRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Init(c, 1); err == nil || !strings.HasPrefix(err.Error(), "operator.nodes: inner: no draws of PyTorch's belong to the parameters of op conv2d") {
+	if _, err := Init(c, 1); err == nil || !strings.HasPrefix(err.Error(),
+		"operator.nodes: inner: no draws of PyTorch's belong to the parameters of op conv2d") {
 		t.Errorf("%v", err)
 	}
 }

@@ -60,8 +60,10 @@ func buildNodes(c Config) (*Operator, error) {
 		return nil, fmt.Errorf("nodes: none: want one or more")
 	}
 	out := b.types[last][0]
-	if len(b.types[last]) != 1 || len(out.Shape) != 4 || out.Shape[0] != 1 || b.other && (out.Shape[2] != c.GridSize || out.Shape[3] != c.GridSize) {
-		return nil, fmt.Errorf("nodes[%d]: output of shape %v: want images of %dx%d, as the input's are, from the last node", last, out.Shape, c.GridSize, c.GridSize)
+	if len(b.types[last]) != 1 || len(out.Shape) != 4 || out.Shape[0] != 1 ||
+		b.other && (out.Shape[2] != c.GridSize || out.Shape[3] != c.GridSize) {
+		return nil, fmt.Errorf("nodes[%d]: output of shape %v: want images of %dx%d, as the input's are, "+
+			"from the last node", last, out.Shape, c.GridSize, c.GridSize)
 	}
 	op.Config.OutputChannels = out.Shape[1]
 	op.modules = []Module{b.p}
@@ -182,7 +184,8 @@ func (b *programmer) operands(s *programStep, own map[string]operand) error {
 	}
 	for k, o := range s.in {
 		if t := b.typeOf(o); len(t.Shape) != 4 || t.Format == fp16.Int64 {
-			return b.fail("in", "%.60q has shape %v of %v: want images [N,C,H,W] of numbers for op %s", n.In[k], t.Shape, t.Format, n.Op)
+			return b.fail("in", "%.60q has shape %v of %v: want images [N,C,H,W] of numbers for op %s",
+				n.In[k], t.Shape, t.Format, n.Op)
 		}
 	}
 	return nil
@@ -191,7 +194,8 @@ func (b *programmer) operands(s *programStep, own map[string]operand) error {
 // count notes so many weights more, or fails if that is too much.
 func (b *programmer) count(field string, value any, more float64) error {
 	if b.weights += more; b.weights > mostWeights {
-		return b.fail(field, "%v: want fewer: the operator would have %.3g weights, and %.3g are the most", value, b.weights, float64(mostWeights))
+		return b.fail(field, "%v: want fewer: the operator would have %.3g weights, and %.3g are the most", value,
+			b.weights, float64(mostWeights))
 	}
 	if err := fitting(b.weights); err != nil {
 		return b.fail(field, "%v: %w", value, err)
@@ -212,7 +216,8 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 			return nil, b.fail("out_channels", "%d: want 1 or more", width)
 		}
 		if n.KernelSize < 1 || n.KernelSize%2 == 0 {
-			return nil, b.fail("kernel_size", "%d: want an odd number, so that padding by half of it keeps the image size", n.KernelSize)
+			return nil, b.fail("kernel_size",
+				"%d: want an odd number, so that padding by half of it keeps the image size", n.KernelSize)
 		}
 		mode := n.PaddingMode
 		if mode == "" {
@@ -241,7 +246,8 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 	case "add":
 		other := b.typeOf(s.in[1])
 		if other.Shape[1] != in {
-			return nil, b.fail("in", "%.60q has %d channels and %.60q has %d: want as many", n.In[0], in, n.In[1], other.Shape[1])
+			return nil, b.fail("in", "%.60q has %d channels and %.60q has %d: want as many", n.In[0], in,
+				n.In[1], other.Shape[1])
 		}
 		if !slices.Equal(other.Shape, x.Shape) {
 			return nil, b.fail("in", "%.60q is %v and %.60q is %v: want one size", n.In[0], x.Shape, n.In[1], other.Shape)
@@ -251,7 +257,8 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 			return nil, b.fail("op", "noise for the second time: want one noise at most")
 		}
 		if b.other && (x.Shape[2] != c.GridSize || x.Shape[3] != c.GridSize) {
-			return nil, b.fail("in", "images of %dx%d: want noise on images of the input's size, %dx%d", x.Shape[2], x.Shape[3], c.GridSize, c.GridSize)
+			return nil, b.fail("in", "images of %dx%d: want noise on images of the input's size, %dx%d",
+				x.Shape[2], x.Shape[3], c.GridSize, c.GridSize)
 		}
 		block, field, err := noiseBlock(n.NoiseType, n.NoiseScale)
 		if err != nil {

@@ -156,25 +156,37 @@ func TestReadNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.OutputChannels != 2 || c.GridSize != 8 || c.Nodes[0].NoBias || !c.Nodes[5].NoBias || c.Nodes[1].NoAffine || *c.Nodes[1].Eps != 1e-5 {
+	if c.OutputChannels != 2 || c.GridSize != 8 || c.Nodes[0].NoBias || !c.Nodes[5].NoBias || c.Nodes[1].NoAffine ||
+		*c.Nodes[1].Eps != 1e-5 {
 		t.Errorf("read %+v", c)
 	}
 	for _, bad := range []struct{ nodes, want string }{
 		{``, `f: operator.nodes: none: want one or more`},
 		{`7`, `f: operator.nodes: 7: want a list of objects`},
 		{`{"op":"pool","name":"a"}`, `f: operator.nodes[0].op: unknown operation "pool": want a registered one, such as `},
-		{`{"op":"act","name":"a","activation":"gelu","bias":true}`, `f: operator.nodes[0].bias: unknown key: want one of activation, in, name, op`},
+		{`{"op":"act","name":"a","activation":"gelu","bias":true}`,
+			`f: operator.nodes[0].bias: unknown key: want one of activation, in, name, op`},
 		{conv + `,` + conv, `f: operator.nodes[1].name: "a": want a name that no other node has`},
-		{`{"op":"conv","name":"a","out_channels":4,"kernel_size":2}`, `f: operator.nodes[0].kernel_size: 2: want an odd number, so that padding by half of it keeps the image size`},
-		{`{"op":"act","name":"a","activation":"gelu","in":["x"]}`, `f: operator.nodes[0].in: "x": want "input" or the name of an earlier node`},
-		{`{"op":"act","name":"a","activation":"celu"}`, `f: operator.nodes[0].activation: unknown activation "celu": want one of none, relu, gelu, gelu_tanh, silu, tanh, swish`},
-		{conv + `,{"op":"add","name":"b","in":["a","input"]}`, `f: operator.nodes[1].in: "a" has 4 channels and "input" has 2: want as many`},
-		{`{"op":"norm","name":"a","normalization":"group","groups":3}`, `f: operator.nodes[0].groups: 3: want a divisor of the 2 channels`},
-		{`{"op":"norm","name":"a","normalization":"rms"}`, `f: operator.nodes[0].normalization: "rms": want instance, batch, group or layer`},
-		{`{"op":"noise","name":"a","noise_type":"pink","noise_scale":1}`, `f: operator.nodes[0].noise_type: unknown noise type "pink": want one of `},
-		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1e39}`, `f: operator.nodes[0].noise_scale: 1e+39: want a finite float32`},
-		{`{"op":"noise","name":"a","noise_type":"dropout","noise_scale":5}`, `f: operator.nodes[0].noise_scale: 5: want a probability from 0 to 1, since noise_type is dropout`},
-		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1},{"op":"noise","name":"b","noise_type":"gaussian","noise_scale":1}`,
+		{`{"op":"conv","name":"a","out_channels":4,"kernel_size":2}`, `f: operator.nodes[0].kernel_size: 2: want ` +
+			`an odd number, so that padding by half of it keeps the image size`},
+		{`{"op":"act","name":"a","activation":"gelu","in":["x"]}`,
+			`f: operator.nodes[0].in: "x": want "input" or the name of an earlier node`},
+		{`{"op":"act","name":"a","activation":"celu"}`, `f: operator.nodes[0].activation: unknown activation ` +
+			`"celu": want one of none, relu, gelu, gelu_tanh, silu, tanh, swish`},
+		{conv + `,{"op":"add","name":"b","in":["a","input"]}`,
+			`f: operator.nodes[1].in: "a" has 4 channels and "input" has 2: want as many`},
+		{`{"op":"norm","name":"a","normalization":"group","groups":3}`,
+			`f: operator.nodes[0].groups: 3: want a divisor of the 2 channels`},
+		{`{"op":"norm","name":"a","normalization":"rms"}`,
+			`f: operator.nodes[0].normalization: "rms": want instance, batch, group or layer`},
+		{`{"op":"noise","name":"a","noise_type":"pink","noise_scale":1}`,
+			`f: operator.nodes[0].noise_type: unknown noise type "pink": want one of `},
+		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1e39}`,
+			`f: operator.nodes[0].noise_scale: 1e+39: want a finite float32`},
+		{`{"op":"noise","name":"a","noise_type":"dropout","noise_scale":5}`,
+			`f: operator.nodes[0].noise_scale: 5: want a probability from 0 to 1, since noise_type is dropout`},
+		{`{"op":"noise","name":"a","noise_type":"gaussian",` +
+			`"noise_scale":1},{"op":"noise","name":"b","noise_type":"gaussian","noise_scale":1}`,
 			`f: operator.nodes[1].op: noise for the second time: want one noise at most`},
 	} {
 		text := fmt.Sprintf(`{"input_channels":2,"nodes":[%s]}`, bad.nodes)
@@ -195,7 +207,8 @@ func TestBuildNodes(t *testing.T) {
 		t.Errorf("%d outputs, %d parameters: want 1, 2", op.Config.OutputChannels, len(op.Params()))
 	}
 	c.Nodes[0].KernelSize = 2
-	if _, err := Init(c, 1); err == nil || !strings.HasPrefix(err.Error(), "operator.nodes[0].kernel_size: 2: want an odd number") {
+	if _, err := Init(c, 1); err == nil ||
+		!strings.HasPrefix(err.Error(), "operator.nodes[0].kernel_size: 2: want an odd number") {
 		t.Errorf("got %v", err)
 	}
 }

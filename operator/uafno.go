@@ -59,10 +59,12 @@ func newUAFNO(c Config) (*uafno, error) {
 	for l := range c.UAFNO.EncoderLevels {
 		out := min(2*channels, 8*c.BaseChannels)
 		level := encoderLevel{}
-		if level.features, err = residuals(fmt.Sprintf("encoder.feature_blocks.%d", l), channels, out, c.UAFNO.BlocksPerLevel, o); err != nil {
+		if level.features, err = residuals(fmt.Sprintf("encoder.feature_blocks.%d", l), channels, out,
+			c.UAFNO.BlocksPerLevel, o); err != nil {
 			return nil, err
 		}
-		if level.downsample, err = NewDownsampleBlock(fmt.Sprintf("encoder.downsample_blocks.%d", l), out, out, 2, "conv", o); err != nil {
+		if level.downsample, err = NewDownsampleBlock(fmt.Sprintf("encoder.downsample_blocks.%d", l), out, out, 2,
+			"conv", o); err != nil {
 			return nil, err
 		}
 		u.levels = append(u.levels, level)
@@ -70,7 +72,8 @@ func newUAFNO(c Config) (*uafno, error) {
 		channels = out
 	}
 	for i := range c.UAFNO.AFNOBlocks {
-		b, err := newAFNOBlock(fmt.Sprintf("bottleneck.%d", i), channels, c.UAFNO.Modes, hiddenChannels(c.UAFNO.HiddenDim, channels), c.Activation)
+		b, err := newAFNOBlock(fmt.Sprintf("bottleneck.%d", i), channels, c.UAFNO.Modes,
+			hiddenChannels(c.UAFNO.HiddenDim, channels), c.Activation)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +83,8 @@ func newUAFNO(c Config) (*uafno, error) {
 		out := skips[len(skips)-1-i]
 		name := fmt.Sprintf("decoder.levels.%d", i)
 		level := decoderLevel{}
-		if level.upsample, err = NewUpsampleBlock(join(name, "upsample"), channels, out, 2, "bilinear", out, "concat", o); err != nil {
+		if level.upsample, err = NewUpsampleBlock(join(name, "upsample"), channels, out, 2, "bilinear", out, "concat",
+			o); err != nil {
 			return nil, err
 		}
 		if level.refine, err = residuals(join(name, "refine"), out, out, c.UAFNO.BlocksPerLevel, o); err != nil {
@@ -140,7 +144,8 @@ func (u *uafno) layers(visit func(layer)) {
 func (u *uafno) build(b *builder, x int) int {
 	height, width := b.h, b.w
 	if side := 1 << len(u.levels); (height%side != 0 || width%side != 0) && b.err == nil {
-		b.err = fmt.Errorf("operator: images of %dx%d: want sides that are multiples of %d, since images are halved %d times and joined with what they were", height, width, side, len(u.levels))
+		b.err = fmt.Errorf("operator: images of %dx%d: want sides that are multiples of %d, "+
+			"since images are halved %d times and joined with what they were", height, width, side, len(u.levels))
 	}
 	defer func() { b.h, b.w, b.skip = height, width, -1 }()
 	x = u.stem.build(b, x)

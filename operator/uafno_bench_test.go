@@ -15,8 +15,12 @@ func BenchmarkUAFNO(b *testing.B) {
 		name   string
 		config Config
 	}{
-		{"base=6/32x32", Config{BaseChannels: 6, GridSize: 32, UAFNO: &UAFNO{EncoderLevels: 2, Modes: 5, AFNOBlocks: 2, BlocksPerLevel: 1}}},
-		{"base=16/64x64", Config{BaseChannels: 16, GridSize: 64, UAFNO: &UAFNO{EncoderLevels: 3, Modes: 8, AFNOBlocks: 2, BlocksPerLevel: 1}}},
+		{"base=6/32x32", Config{
+			BaseChannels: 6, GridSize: 32, UAFNO: &UAFNO{EncoderLevels: 2, Modes: 5, AFNOBlocks: 2, BlocksPerLevel: 1},
+		}},
+		{"base=16/64x64", Config{
+			BaseChannels: 16, GridSize: 64, UAFNO: &UAFNO{EncoderLevels: 3, Modes: 8, AFNOBlocks: 2, BlocksPerLevel: 1},
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			op, err := Init(c.config, 1)

@@ -11,7 +11,9 @@ import (
 
 // ignoredUAFNO are parameters that Spinlock samples and stores, but that its U-AFNO
 // builder never reads.
-var ignoredUAFNO = []string{"num_layers", "kernel_size", "dropout_rate", "use_batch_norm", "noise_location", "schedule_period"}
+var ignoredUAFNO = []string{
+	"num_layers", "kernel_size", "dropout_rate", "use_batch_norm", "noise_location", "schedule_period",
+}
 
 // readUAFNO is ReadConfig for an operator_type of u_afno.
 func readUAFNO(o *strict.Object) (Config, error) {
@@ -71,8 +73,10 @@ func (c Config) checkUAFNO() (field string, err error) {
 	for _, n := range []struct {
 		field    string
 		is, most int
-	}{{"base_channels", c.BaseChannels, mostSize}, {"input_channels", c.InputChannels, mostSize}, {"output_channels", c.OutputChannels, mostSize},
-		{"encoder_levels", u.EncoderLevels, mostLevels}, {"modes", u.Modes, mostSize}, {"afno_blocks", u.AFNOBlocks, 1024}, {"blocks_per_level", u.BlocksPerLevel, 1024}} {
+	}{{"base_channels", c.BaseChannels, mostSize}, {"input_channels", c.InputChannels, mostSize},
+		{"output_channels", c.OutputChannels, mostSize},
+		{"encoder_levels", u.EncoderLevels, mostLevels}, {"modes", u.Modes, mostSize},
+		{"afno_blocks", u.AFNOBlocks, 1024}, {"blocks_per_level", u.BlocksPerLevel, 1024}} {
 		if n.is < 1 || n.is > n.most {
 			return n.field, fmt.Errorf("%d: want 1 to %d", n.is, n.most)
 		}
@@ -81,11 +85,15 @@ func (c Config) checkUAFNO() (field string, err error) {
 	_, weights := c.costUAFNO(1, 1)
 	switch {
 	case weights > mostUAFNOWeights:
-		return "base_channels", fmt.Errorf("%d: want fewer, or fewer modes: the operator would have %.3g weights, and %.3g are the most", c.BaseChannels, weights, float64(mostUAFNOWeights))
+		return "base_channels", fmt.Errorf("%d: want fewer, or fewer modes: the operator would have %.3g weights, "+
+			"and %.3g are the most", c.BaseChannels, weights, float64(mostUAFNOWeights))
 	case u.HiddenDim < 0 || hiddenChannels(u.HiddenDim, channels) < 1:
-		return "hidden_dim", fmt.Errorf("%d: want 0 or more, and a part of the %d channels that is not cut off to nothing", u.HiddenDim, channels)
+		return "hidden_dim", fmt.Errorf(
+			"%d: want 0 or more, and a part of the %d channels that is not cut off to nothing", u.HiddenDim, channels,
+		)
 	case c.GridSize%(1<<u.EncoderLevels) != 0:
-		return "grid_size", fmt.Errorf("%d: want a multiple of %d, since images are halved %d times and joined with what they were", c.GridSize, 1<<u.EncoderLevels, u.EncoderLevels)
+		return "grid_size", fmt.Errorf("%d: want a multiple of %d, since images are halved %d times and joined with "+
+			"what they were", c.GridSize, 1<<u.EncoderLevels, u.EncoderLevels)
 	case !(u.SpatialCorrelation >= 0 && u.SpatialCorrelation <= math.MaxFloat64):
 		return "spatial_correlation", fmt.Errorf("%v: want a finite number of 0 or more", u.SpatialCorrelation)
 	}

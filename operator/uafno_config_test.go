@@ -11,12 +11,15 @@ import (
 // TestUAFNOConfig: what is left out is Spinlock's default, and parameters that make no
 // U-AFNO are refused by name.
 func TestUAFNOConfig(t *testing.T) {
-	c, err := ReadConfig("f", "", []byte(`{"operator_type": "u_afno", "kernel_size": 5, "noise_type": "gaussian", "noise_scale": 0}`))
+	c, err := ReadConfig("f", "",
+		[]byte(`{"operator_type": "u_afno", "kernel_size": 5, "noise_type": "gaussian", "noise_scale": 0}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u := *c.UAFNO; u != (UAFNO{EncoderLevels: 3, Modes: 32, AFNOBlocks: 4, BlocksPerLevel: 2, NoiseSchedule: "constant"}) ||
-		c.BaseChannels != 32 || c.InputChannels != 3 || c.OutputChannels != 3 || c.Activation != "gelu" || c.Normalization != "instance" || c.NoiseType != "" {
+	if u := *c.UAFNO; u !=
+		(UAFNO{EncoderLevels: 3, Modes: 32, AFNOBlocks: 4, BlocksPerLevel: 2, NoiseSchedule: "constant"}) ||
+		c.BaseChannels != 32 || c.InputChannels != 3 || c.OutputChannels != 3 || c.Activation != "gelu" ||
+		c.Normalization != "instance" || c.NoiseType != "" {
 		t.Errorf("%+v, %+v: want Spinlock's defaults, and no noise of scale 0", c, u)
 	}
 	if got := strings.Join(c.Ignored, " "); got != "noise_type noise_scale kernel_size" {
@@ -78,7 +81,9 @@ func TestUAFNOCost(t *testing.T) {
 // TestUAFNOSides: images whose sides cannot be joined with what they were are an error
 // that says where, and operators take images of several sizes in turn.
 func TestUAFNOSides(t *testing.T) {
-	op, err := Init(Config{BaseChannels: 2, UAFNO: &UAFNO{EncoderLevels: 2, Modes: 3, AFNOBlocks: 1, BlocksPerLevel: 1}}, 1)
+	op, err := Init(Config{
+		BaseChannels: 2, UAFNO: &UAFNO{EncoderLevels: 2, Modes: 3, AFNOBlocks: 1, BlocksPerLevel: 1},
+	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,12 @@ func TestUAFNOPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range []Mode{{Precision: fp16.Float32}, {Precision: fp16.TF32}, {Precision: fp16.BFloat16, Autocast: CPU2},
-			{Precision: fp16.Float16, Autocast: CUDA2}} {
+		for _, m := range []Mode{
+			{Precision: fp16.Float32},
+			{Precision: fp16.TF32},
+			{Precision: fp16.BFloat16, Autocast: CPU2},
+			{Precision: fp16.Float16, Autocast: CUDA2},
+		} {
 			draws := func() noise.Draws {
 				d, err := noise.Counter{Seed: 1}.At(1, 0, c.input.N())
 				if err != nil {

@@ -108,7 +108,8 @@ func TestUAFNOTorch(t *testing.T) {
 		}
 		ours, torch := rms(y, c.float64), rms(c.float32, c.float64)
 		if !(ours <= 1.02*torch) {
-			t.Errorf("%d: distance of the float32 output to float64 %.3g: want at most 1.02 times PyTorch's %.3g", k, ours, torch)
+			t.Errorf("%d: distance of the float32 output to float64 %.3g: want at most 1.02 times PyTorch's %.3g",
+				k, ours, torch)
 		}
 		wide := tensor.Of(fp16.Float64, c.input.Data, c.input.Shape...)
 		y, err = op.Forward(&Pass{Mode: Mode{Precision: fp16.Float64}}, wide)
@@ -148,7 +149,8 @@ func TestUAFNOAutocast(t *testing.T) {
 		}
 		ours, torch, apart := rms(y, c.float64), rms(c.reduced, c.float64), rms(y, c.reduced)
 		if !(ours < 1.2*torch && torch < 1.2*ours && apart < 1.4*torch) {
-			t.Errorf("%d: distance of the bfloat16 output to float64 %.3g, PyTorch's %.3g, to each other %.3g: want the same but for the order of sums", k, ours, torch, apart)
+			t.Errorf("%d: distance of the bfloat16 output to float64 %.3g, PyTorch's %.3g, to each other %.3g: "+
+				"want the same but for the order of sums", k, ours, torch, apart)
 		}
 	}
 }

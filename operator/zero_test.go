@@ -7,7 +7,8 @@ import (
 
 // TestZeroConfig: what is left out of a Config, and of its JSON, is what the doc says.
 func TestZeroConfig(t *testing.T) {
-	want := Config{NumLayers: 1, BaseChannels: 4, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "gelu", Normalization: "instance"}
+	want := Config{NumLayers: 1, BaseChannels: 4, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "gelu", Normalization: "instance"}
 	op, err := Init(Config{NumLayers: 1, BaseChannels: 4}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,8 @@ func TestZeroNodeConfig(t *testing.T) {
 	if got := params(nodes(true, true)); !reflect.DeepEqual(got, all[:1]) {
 		t.Errorf("%q, want %q", got, all[:1])
 	}
-	read, err := ReadConfig("f", "", []byte(`{"nodes":[{"op":"conv","name":"c","out_channels":2,"kernel_size":1},{"op":"norm","name":"n","normalization":"instance"}]}`))
+	read, err := ReadConfig("f", "", []byte(`{"nodes":[{"op":"conv","name":"c","out_channels":2,"kernel_size":1},`+
+		`{"op":"norm","name":"n","normalization":"instance"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,9 @@ func anyGraph(t *testing.T, lines ...string) *operator.Operator {
 }
 
 // device steps two realizations; from step `from` on with another operator and another configuration.
-func device(t *testing.T, op, other *operator.Operator, c, otherwise rollout.Config, mode operator.Mode, steps, from int) *rollout.States {
+func device(
+	t *testing.T, op, other *operator.Operator, c, otherwise rollout.Config, mode operator.Mode, steps, from int,
+) *rollout.States {
 	t.Helper()
 	s := &rollout.States{M: 2, T: steps + 1, C: 3, H: 16, W: 16, Format: fp16.Float32}
 	x := tensor.New(fp16.Float32, 2, 3, 16, 16)
@@ -90,13 +92,17 @@ var anyGraphs = map[string]struct {
 		`conv last join {"out_channels":3,"kernel_size":1}`},
 		"max_pool2d", "avg_pool2d"},
 	"gated": {[]string{
-		`conv value input {"out_channels":8,"kernel_size":3,"padding_mode":"circular"}`, `conv gate input {"out_channels":8,"kernel_size":1}`,
-		`softmax share gate {"attributes":{"dim":1}}`, `mul product value,share`, `noise noise product {"noise_type":"gaussian","noise_scale":0.02}`,
+		`conv value input {"out_channels":8,"kernel_size":3,"padding_mode":"circular"}`,
+		`conv gate input {"out_channels":8,"kernel_size":1}`,
+		`softmax share gate {"attributes":{"dim":1}}`, `mul product value,share`,
+		`noise noise product {"noise_type":"gaussian","noise_scale":0.02}`,
 		`conv last noise {"out_channels":3,"kernel_size":3}`},
 		`"padding_mode":"circular"`, `"padding_mode":"replicate"`},
 	"normed": {[]string{
-		`conv first input {"out_channels":8,"kernel_size":3}`, `norm norm first {"normalization":"instance"}`, `hardswish act norm`,
-		`avg_pool2d mean act {"attributes":{"kernel_size":3,"stride":1,"padding":1}}`, `add sum mean,act`, `conv last sum {"out_channels":3,"kernel_size":3}`},
+		`conv first input {"out_channels":8,"kernel_size":3}`, `norm norm first {"normalization":"instance"}`,
+		`hardswish act norm`,
+		`avg_pool2d mean act {"attributes":{"kernel_size":3,"stride":1,"padding":1}}`, `add sum mean,act`,
+		`conv last sum {"out_channels":3,"kernel_size":3}`},
 		`"normalization":"instance"`, `"normalization":"instance","eps":1e-3`},
 }
 
@@ -125,7 +131,8 @@ func TestAnyGraph(t *testing.T) {
 					op   *operator.Operator
 					c    rollout.Config
 					from int
-				}{"right": {op, c, 9}, "another function": {other, c, 2}, "another blend": {op, blend, 3}, "no step": {op, still, 2}} {
+				}{"right": {op, c, 9}, "another function": {other, c, 2}, "another blend": {op, blend, 3},
+					"no step": {op, still, 2}} {
 					if what == "another blend" && name != "gated" || what == "no step" && name != "normed" {
 						continue // each once in each precision
 					}
@@ -146,7 +153,8 @@ func TestAnyGraph(t *testing.T) {
 					if len(r.Steps) != 3 {
 						t.Errorf("%s: %d steps: want 3", what, len(r.Steps))
 					}
-					if n := len(r.Fields); n != 9 || r.Fields[8].Step != 3 || r.Fields[8].Channel != 2 || !(r.Fields[0].VRMSE > 0 && r.Fields[0].RelL2 < 1) {
+					if n := len(r.Fields); n != 9 || r.Fields[8].Step != 3 || r.Fields[8].Channel != 2 ||
+						!(r.Fields[0].VRMSE > 0 && r.Fields[0].RelL2 < 1) {
 						t.Errorf("%s: errors by step and channel %+v: want those of 3 steps and 3 channels", what, r.Fields)
 					}
 				}
@@ -159,14 +167,16 @@ func TestAnyGraph(t *testing.T) {
 // the report begins with it.
 func TestAnyGraphUnknown(t *testing.T) {
 	t.Parallel()
-	op := anyGraph(t, `conv first input {"out_channels":8,"kernel_size":3}`, `floor steps first`, `conv last steps {"out_channels":3,"kernel_size":3}`)
+	op := anyGraph(t, `conv first input {"out_channels":8,"kernel_size":3}`, `floor steps first`,
+		`conv last steps {"out_channels":3,"kernel_size":3}`)
 	c := rollout.Config{Policy: rollout.Autoregressive, EngineBatch: 2}
 	mode := operator.Mode{Precision: fp16.Float32}
 	r, err := Check(t.Context(), op, device(t, op, op, c, c, mode, 2, 9), Claim{Mode: mode, Rollout: c})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Verdict != report.NoPower || len(r.Unjudged) != 1 || !strings.Contains(r.Reason, fmt.Sprint(r.Unjudged[0])) || !strings.Contains(r.Unjudged[0], "floor") {
+	if r.Verdict != report.NoPower || len(r.Unjudged) != 1 || !strings.Contains(r.Reason, fmt.Sprint(r.Unjudged[0])) ||
+		!strings.Contains(r.Unjudged[0], "floor") {
 		t.Errorf("%s: %s: unjudged %q: want NO-POWER that begins with floor", r.Verdict, r.Reason, r.Unjudged)
 	}
 }

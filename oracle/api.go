@@ -36,7 +36,9 @@ type Claim struct {
 // each of its steps is what the claim makes of the state before it. A claim
 // that cannot belong to the trajectory is an error of one line; whatever is
 // wrong with the numbers is in the report.
-func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.States, claim Claim) (*report.Report, error) {
+func Check(
+	ctx context.Context, op *operator.Operator, trajectory *rollout.States, claim Claim,
+) (*report.Report, error) {
 	s, ro := trajectory, claim.Rollout
 	ro.Policy = cmp.Or(ro.Policy, rollout.Convex)
 	ro.Timesteps, ro.Realizations = cmp.Or(ro.Timesteps, s.T), cmp.Or(ro.Realizations, s.M)
@@ -44,16 +46,20 @@ func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.State
 	in, out := op.Config.InputChannels, op.Config.OutputChannels
 	switch {
 	case in != out:
-		return nil, fmt.Errorf("claim: operator.output_channels: %d: want %d, as many as input_channels, to step a state", out, in)
+		return nil, fmt.Errorf(
+			"claim: operator.output_channels: %d: want %d, as many as input_channels, to step a state", out, in,
+		)
 	case s.M != ro.Realizations || s.T != ro.Timesteps || s.C != in:
-		return nil, fmt.Errorf("trajectory: %d realizations of %d states of %d channels: want %d of %d of %d", s.M, s.T, s.C, ro.Realizations, ro.Timesteps, in)
+		return nil, fmt.Errorf("trajectory: %d realizations of %d states of %d channels: want %d of %d of %d",
+			s.M, s.T, s.C, ro.Realizations, ro.Timesteps, in)
 	case len(s.Data) != s.M*s.T*s.CHW() || len(s.Data) == 0:
 		return nil, fmt.Errorf("trajectory: %d numbers: want %d*%d*%d*%d*%d", len(s.Data), s.M, s.T, s.C, s.H, s.W)
 	}
 	e := &evidence.Evidence{Ctx: ctx, Case: c, Op: op, Mode: claim.Mode, States: s, Stream: claim.Stream}
 	if e.Stream == nil {
 		if claim.Noise == "" && op.HasNoise() {
-			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q", report.UnknownNoise)
+			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q",
+				report.UnknownNoise)
 		}
 		var err error
 		if e.Stream, err = claimedNoise(c, op, CheckOptions{Mode: claim.Mode, Noise: claim.Noise}); err != nil {

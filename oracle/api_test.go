@@ -42,8 +42,10 @@ func TestCheckIsCheckCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Verdict != want.Verdict || got.Claim != want.Claim || got.Subject != want.Subject || got.OneStep != want.OneStep || !slices.Equal(got.Steps, want.Steps) {
-		t.Errorf("Check says %s of %s, %+v; CheckCase %s of %s, %+v", got.Verdict, got.Claim, got.OneStep, want.Verdict, want.Claim, want.OneStep)
+	if got.Verdict != want.Verdict || got.Claim != want.Claim || got.Subject != want.Subject ||
+		got.OneStep != want.OneStep || !slices.Equal(got.Steps, want.Steps) {
+		t.Errorf("Check says %s of %s, %+v; CheckCase %s of %s, %+v",
+			got.Verdict, got.Claim, got.OneStep, want.Verdict, want.Claim, want.OneStep)
 	}
 	var tb recorder
 	if RequirePass(&tb, context.Background(), op, states, claim); tb.failed != "" || !got.Verdict.Passed() {
@@ -51,14 +53,17 @@ func TestCheckIsCheckCase(t *testing.T) {
 	}
 
 	states.At(0, 3)[5] += 0.25
-	if RequirePass(&tb, context.Background(), op, states, claim); !strings.Contains(tb.failed, "VERDICT  FAIL-") || !strings.Contains(tb.failed, "first at step 3, realization 0") {
+	if RequirePass(&tb, context.Background(), op, states, claim); !strings.Contains(tb.failed, "VERDICT  FAIL-") ||
+		!strings.Contains(tb.failed, "first at step 3, realization 0") {
 		t.Errorf("a wrong number: test failed with %q", tb.failed)
 	}
 }
 
 // TestCheckErrors: a claim that cannot be of the trajectory is one line.
 func TestCheckErrors(t *testing.T) {
-	op, err := operator.Init(operator.Config{BaseChannels: 2, InputChannels: 3, OutputChannels: 3, KernelSize: 3, NoiseType: "gaussian", NoiseScale: 0.1}, 1)
+	op, err := operator.Init(operator.Config{
+		BaseChannels: 2, InputChannels: 3, OutputChannels: 3, KernelSize: 3, NoiseType: "gaussian", NoiseScale: 0.1,
+	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,9 +80,11 @@ func TestCheckErrors(t *testing.T) {
 		want   string
 	}{
 		{states(2, 3, 3), Claim{}, `claim: noise: missing: the operator draws random numbers: want a stream, or "unknown"`},
-		{states(2, 3, 3), Claim{Noise: "pink"}, `noise: "pink": want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none, or unknown`},
+		{states(2, 3, 3), Claim{Noise: "pink"},
+			`noise: "pink": want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none, or unknown`},
 		{states(2, 3, 4), Claim{Noise: "none"}, "trajectory: 2 realizations of 3 states of 4 channels: want 2 of 3 of 3"},
-		{states(2, 3, 3), Claim{Noise: "none", Rollout: rollout.Config{Realizations: 5}}, "trajectory: 2 realizations of 3 states of 3 channels: want 5 of 3 of 3"},
+		{states(2, 3, 3), Claim{Noise: "none", Rollout: rollout.Config{Realizations: 5}},
+			"trajectory: 2 realizations of 3 states of 3 channels: want 5 of 3 of 3"},
 		{short, Claim{Noise: "none"}, "trajectory: 287 numbers: want 2*3*3*4*4"},
 		{states(2, 1, 3), Claim{Noise: "none"}, "claim: trajectory: 1 state: want at least 2 to check a step"},
 		{odd, Claim{Noise: "none"}, "claim: trajectory: element 7 is 0.1: want float32 numbers, as float32 claims"},

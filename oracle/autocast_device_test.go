@@ -25,7 +25,8 @@ type plain struct {
 }
 
 func newPlain(op *operator.Operator, m operator.Mode) *plain {
-	p := &plain{half: m.Precision, config: op.Config, params: map[string]*operator.Param{}, narrow: m.Autocast == operator.CPU113}
+	p := &plain{half: m.Precision, config: op.Config, params: map[string]*operator.Param{},
+		narrow: m.Autocast == operator.CPU113}
 	for _, w := range op.Params() {
 		p.params[w.Name] = w
 	}

@@ -20,7 +20,9 @@ import (
 // and then to the half type, ours once: where that differs, and nowhere else,
 // the results do.
 func TestAutocastPolicies(t *testing.T) {
-	for set, precision := range map[string]string{"1.13-bfloat16": "bfloat16", "2.9-bfloat16": "bfloat16", "2.9-float16": "float16"} {
+	for set, precision := range map[string]string{
+		"1.13-bfloat16": "bfloat16", "2.9-bfloat16": "bfloat16", "2.9-float16": "float16",
+	} {
 		t.Run(set, func(t *testing.T) {
 			autocast := "cpu"
 			if set == "1.13-bfloat16" {

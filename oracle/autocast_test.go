@@ -68,7 +68,8 @@ func TestAutocastSteps(t *testing.T) {
 		if explained := farther[name]; explained != nil {
 			scatter, plain := plainSteps(t, c, m)
 			s := stepDistances{half / wide, plain / wide, scatter / wide}
-			t.Logf("%-42s %.2e of the std, %.4f of float32's distance; a plain device %.4f, and from ours %.4f", name, half, s.half, s.plain, s.scatter)
+			t.Logf("%-42s %.2e of the std, %.4f of float32's distance; a plain device %.4f, and from ours %.4f",
+				name, half, s.half, s.plain, s.scatter)
 			explained(t, s)
 			return
 		}

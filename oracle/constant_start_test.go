@@ -64,11 +64,17 @@ func TestConstantStates(t *testing.T) {
 			var nodes []operator.NodeConfig
 			for l := range 1 + seed%3 {
 				nodes = append(nodes,
-					operator.NodeConfig{Op: "conv", Name: fmt.Sprintf("c%d", l), OutChannels: 8, KernelSize: 3, PaddingMode: "circular"},
-					operator.NodeConfig{Op: "norm", Name: fmt.Sprintf("n%d", l), Normalization: []string{"instance", "group"}[seed%2], Groups: seed % 2 * 4},
-					operator.NodeConfig{Op: "act", Name: fmt.Sprintf("a%d", l), Activation: []string{"relu", "tanh", "gelu"}[seed/2%3]})
+					operator.NodeConfig{
+						Op: "conv", Name: fmt.Sprintf("c%d", l), OutChannels: 8, KernelSize: 3, PaddingMode: "circular",
+					},
+					operator.NodeConfig{Op: "norm", Name: fmt.Sprintf("n%d", l),
+						Normalization: []string{"instance", "group"}[seed%2], Groups: seed % 2 * 4},
+					operator.NodeConfig{
+						Op: "act", Name: fmt.Sprintf("a%d", l), Activation: []string{"relu", "tanh", "gelu"}[seed/2%3],
+					})
 			}
-			nodes = append(nodes, operator.NodeConfig{Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3, PaddingMode: "circular"})
+			nodes = append(nodes,
+				operator.NodeConfig{Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3, PaddingMode: "circular"})
 			var err error
 			if r.Op, err = operator.Init(operator.Config{InputChannels: 3, Nodes: nodes}, uint64(seed)); err != nil {
 				t.Fatal(err)
@@ -105,8 +111,11 @@ func TestConstantAgain(t *testing.T) {
 		r.Config.Policy, r.Config.Realizations = rollout.Autoregressive, 2
 		var err error
 		if r.Op, err = operator.Init(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{
-			{Op: "conv", Name: "c", OutChannels: 4, KernelSize: 3, PaddingMode: "circular"}, {Op: "norm", Name: "n", Normalization: "instance"},
-			{Op: "act", Name: "a", Activation: "relu"}, {Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3, PaddingMode: "circular"}}}, seed); err != nil {
+			{Op: "conv", Name: "c", OutChannels: 4, KernelSize: 3, PaddingMode: "circular"},
+			{Op: "norm", Name: "n", Normalization: "instance"},
+			{
+				Op: "act", Name: "a", Activation: "relu",
+			}, {Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3, PaddingMode: "circular"}}}, seed); err != nil {
 			t.Fatal(err)
 		}
 		for i := range r.Op.Params()[1].Data { // the bias of c, of which the mean is
@@ -157,7 +166,8 @@ func meansOff(nodes []operator.Node) rig.Mischief {
 				}
 				scale := float32(1 / math.Sqrt(float64(squares/float32(len(x)))+n.Eps))
 				for k, v := range x {
-					to[k] = float64(float32(float32(float32(float32(v)-mean)*scale)*float32(n.Weight.Data[c])) + float32(n.Bias.Data[c]))
+					to[k] = float64(float32(float32(float32(float32(v)-mean)*scale)*float32(n.Weight.Data[c])) +
+						float32(n.Bias.Data[c]))
 				}
 			}
 			return y, nil

@@ -28,8 +28,8 @@ func decide(e *evidence.Evidence, r *report.Report) {
 	ruling{r}.decide(o)
 }
 
-// names reports whether a finding names a fault, or one of those of that name. What a run showed it could show, whatever its
-// right steps say.
+// names reports whether a finding names a fault, or one of those of that name. What a run showed it could show,
+// whatever its right steps say.
 func names(f report.Finding, fault string) bool {
 	if f.Diagnosis == "" || f.ID == "" {
 		return false
@@ -119,17 +119,20 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 		}
 		return f.Step
 	}
-	elsewhere := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && order.of(f.Layer) != order.noise })
-	seen := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && (f.Step < 0 || f.Step == first) })
+	elsewhere := slices.ContainsFunc(faults,
+		func(f report.Finding) bool { return f.OfLayers() && order.of(f.Layer) != order.noise })
+	seen := slices.ContainsFunc(faults,
+		func(f report.Finding) bool { return f.OfLayers() && (f.Step < 0 || f.Step == first) })
 	rank := func(f report.Finding) int {
-		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.ID, table.Frozen)) {
+		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout &&
+			(f.Gate == "rollout" || strings.HasPrefix(f.ID, table.Frozen)) {
 			return lastRank // a layer that is wrong by itself refutes it
 		}
 		return rank(f)
 	}
 	sorting.By(faults, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(order.of(a.Layer), order.of(b.Layer)),
-			cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
+		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(order.of(a.Layer),
+			order.of(b.Layer)), cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
 	})
 	f := faults[0]
 	r.Verdict, r.FirstStep = f.Verdict, first

@@ -17,7 +17,8 @@ func typically(v report.Verdict, gate, text string) string {
 	}
 	switch {
 	case gate == "structure" && has("nan", "inf"):
-		return "an overflow of a half type, a square or an exponential that is not clamped, or a variance that became negative"
+		return "an overflow of a half type, a square or an exponential that is not clamped, " +
+			"or a variance that became negative"
 	case gate == "structure" || gate == "probe":
 		return "" // its text says what it is
 	case strings.HasPrefix(text, "element (") || strings.Contains(text, " pixels at ("):
@@ -39,9 +40,11 @@ func typically(v report.Verdict, gate, text string) string {
 	case v == report.FailPrecision && has("bias", "one side", "truncated"):
 		return "results that are cut off instead of rounded"
 	case v == report.FailPrecision && gate == "conformity":
-		return "partial sums that are kept in a narrower type than claimed (split-K, workspace type), or of an operation in another precision"
+		return "partial sums that are kept in a narrower type than claimed (split-K, workspace type), " +
+			"or of an operation in another precision"
 	case v == report.FailPrecision:
-		return "sums or operands in a narrower type than claimed: check the accumulator, the reduction type of split-K, and whether TF32 is allowed"
+		return "sums or operands in a narrower type than claimed: " +
+			"check the accumulator, the reduction type of split-K, and whether TF32 is allowed"
 	case v == report.FailLogic:
 		return "wrong weights, a wrong layout or a missing operation"
 	case v == report.FailRollout:

@@ -100,7 +100,8 @@ func (r ruling) extent() string {
 	case bad == 1 && r.Diagnosis != "":
 		return fmt.Sprintf("The other %d steps are right.", n-1)
 	case bad == 1:
-		return fmt.Sprintf("The other %d steps are right: a fault that comes and goes is typically a race, a buffer that is reused too early, or memory that is not written.", n-1)
+		return fmt.Sprintf("The other %d steps are right: a fault that comes and goes is typically a race, "+
+			"a buffer that is reused too early, or memory that is not written.", n-1)
 	}
 	return fmt.Sprintf("%d of %d steps show it.", bad, n)
 }
@@ -136,7 +137,8 @@ func (r ruling) whyPassed() []string {
 	what := fmt.Sprintf("Every step that was checked is what %s gives.", r.Claim)
 	switch {
 	case r.Noise.Stream == report.UnknownNoise:
-		what = "Every step that was checked is what this operator gives with noise of the specified kind, as exactly as that noise lets it be seen."
+		what = "Every step that was checked is what this operator gives with noise of the specified kind, " +
+			"as exactly as that noise lets it be seen."
 	case r.Verdict == report.PassAccurate:
 		what = "Every step that was checked is as accurate as " + r.Claim + " or better, but"
 		switch {
@@ -151,7 +153,8 @@ func (r ruling) whyPassed() []string {
 	if r.Pattern != "" {
 		what += fmt.Sprintf(" The device %s.", r.Pattern)
 	}
-	checked := fmt.Sprintf("Checked: %s of %s", measure.Count(len(r.Steps), "step"), measure.Count(r.Shape[0], "realization"))
+	checked := fmt.Sprintf("Checked: %s of %s",
+		measure.Count(len(r.Steps), "step"), measure.Count(r.Shape[0], "realization"))
 	if n := len(r.Layers); n > 0 {
 		checked += ", and " + measure.Count(n, "recorded layer")
 	}
@@ -160,14 +163,16 @@ func (r ruling) whyPassed() []string {
 		if v > 1 && r.Verdict == report.PassAccurate { // what does not round operands as claimed is away from those that do
 			checked += "from exact arithmetic with the claim's operands, "
 		}
-		checked += fmt.Sprintf("the RMS error of a step is %s times what the claim makes one expect, the largest %s", report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
+		checked += fmt.Sprintf("the RMS error of a step is %s times what the claim makes one expect, the largest %s",
+			report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
 	}
 	return []string{what, checked + ".", r.noiseNote(), r.blindNote(), r.skippedNote()}
 }
 
 func (r ruling) noiseNote() string {
 	if r.Noise.Stream == report.UnknownNoise {
-		return "The draws are unknown, so that only statistics could be checked, and no error much below the noise could be seen."
+		return "The draws are unknown, so that only statistics could be checked, " +
+			"and no error much below the noise could be seen."
 	}
 	return ""
 }
@@ -209,7 +214,9 @@ func (r ruling) whyNothing() []string {
 	if len(r.Unjudged) > 0 && len(r.Findings) == 0 && len(r.Steps) > 0 { // all that was judged is right
 		return []string{r.unjudgedNote(), "No fault was found in what was judged: this is no pass.", r.skippedNote()}
 	}
-	s := []string{r.unjudgedNote(), "No fault was found, and a small one would not have shown in the states: this is no pass."}
+	s := []string{
+		r.unjudgedNote(), "No fault was found, and a small one would not have shown in the states: this is no pass.",
+	}
 	if n := len(r.Layers); n > 0 {
 		s = append(s, "Nor did what was recorded of layers show one: "+measure.Count(n, "output")+".")
 	}
@@ -219,9 +226,11 @@ func (r ruling) whyNothing() []string {
 	if len(r.Findings) == 0 {
 		s = append(s, "No step of the trajectory could be looked at.")
 	}
-	next := "Next: check a run whose states vary (another start, more steps or pixels), record the layers of a step, or let the device run the probes of refrun probe."
+	next := "Next: check a run whose states vary (another start, more steps or pixels), record the layers of a step, " +
+		"or let the device run the probes of refrun probe."
 	if len(r.Layers) > 0 {
-		next = "Next: check a run whose states vary (another start, more steps or pixels), or let the device run the probes of refrun probe."
+		next = "Next: check a run whose states vary (another start, more steps or pixels), " +
+			"or let the device run the probes of refrun probe."
 	}
 	return append(s, next, r.skippedNote())
 }

@@ -48,40 +48,43 @@ func TestBelowRoundings(t *testing.T) {
 			}
 			return y
 		}), report.FailRNG, "noise cut off at 2 standard deviations"},
-		{"factors, beside other sums", "bfloat16", 0.02, func(r *rig.Rig, t int, d *emulate.Device, draws *emulate.Draws, before []*tensor.Tensor) {
-			channels(func(c int) float64 { return 0.5 + float64(c)/7 })(r, t, d, draws, before)
-			d.Perturb = func(_ int, y *tensor.Tensor, _ []*tensor.Tensor) {
-				for k := range y.Data {
-					y.Data[k] *= 1 + 0x1p-12*math.Sin(float64(k*k))
-				}
-			}
-		}, report.FailRNG, "noise scale differs by channel"},
-		{"differences in half", "float16", 0.01, func(r *rig.Rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
-			m := emulate.New(r.Op, r.Config)
-			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
-				if !emulate.IsNorm(&m.Nodes[i]) {
-					return nil, nil
-				}
-				y := in[0].Clone() // gamma is 1 and beta 0
-				for k := range y.N() * y.C() {
-					p := y.Plane(k/y.C(), k%y.C())
-					mean, _ := measure.Moments(p)
-					squares := 0.0
-					for _, v := range p {
-						squares += math.Pow(fp16.Float16.Round(v-mean), 2) / float64(len(p))
-					}
-					for j, v := range p {
-						p[j] = (v - mean) / math.Sqrt(squares+m.Nodes[i].Eps)
+		{"factors, beside other sums", "bfloat16", 0.02,
+			func(r *rig.Rig, t int, d *emulate.Device, draws *emulate.Draws, before []*tensor.Tensor) {
+				channels(func(c int) float64 { return 0.5 + float64(c)/7 })(r, t, d, draws, before)
+				d.Perturb = func(_ int, y *tensor.Tensor, _ []*tensor.Tensor) {
+					for k := range y.Data {
+						y.Data[k] *= 1 + 0x1p-12*math.Sin(float64(k*k))
 					}
 				}
-				return y, nil
-			}
-		}, report.FailPrecision, "variance of differences in float16"},
-		{"a leak", "bfloat16", 0.01, rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
-			y := tensor.Of(right.Format, measure.Scaled(right.Data, 0.9995), right.N(), right.C(), right.H(), right.W())
-			y.Format.RoundSlice(y.Data, y.Data)
-			return y
-		}), report.FailRollout, "state times 0.9995"},
+			}, report.FailRNG, "noise scale differs by channel"},
+		{"differences in half", "float16", 0.01,
+			func(r *rig.Rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+				m := emulate.New(r.Op, r.Config)
+				d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+					if !emulate.IsNorm(&m.Nodes[i]) {
+						return nil, nil
+					}
+					y := in[0].Clone() // gamma is 1 and beta 0
+					for k := range y.N() * y.C() {
+						p := y.Plane(k/y.C(), k%y.C())
+						mean, _ := measure.Moments(p)
+						squares := 0.0
+						for _, v := range p {
+							squares += math.Pow(fp16.Float16.Round(v-mean), 2) / float64(len(p))
+						}
+						for j, v := range p {
+							p[j] = (v - mean) / math.Sqrt(squares+m.Nodes[i].Eps)
+						}
+					}
+					return y, nil
+				}
+			}, report.FailPrecision, "variance of differences in float16"},
+		{"a leak", "bfloat16", 0.01,
+			rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+				y := tensor.Of(right.Format, measure.Scaled(right.Data, 0.9995), right.N(), right.C(), right.H(), right.W())
+				y.Format.RoundSlice(y.Data, y.Data)
+				return y
+			}), report.FailRollout, "state times 0.9995"},
 	} {
 		r := rig.NewRig(t, c.precision, "gaussian", c.scale)
 		r.Config.Realizations, r.Config.Timesteps = 2, 5
@@ -99,7 +102,8 @@ func TestBelowRoundings(t *testing.T) {
 		case c.verdict == "" && !report.Verdict.Passed():
 			t.Errorf("%s: %s: want a pass", c.name, report.Reason)
 		case c.verdict != "" && (report.Verdict != c.verdict || report.Diagnosis != c.diagnosis || report.FirstStep != 3):
-			t.Errorf("%s: %s at step %d, %q: want %s at step 3, %q", c.name, report.Verdict, report.FirstStep, report.Diagnosis, c.verdict, c.diagnosis)
+			t.Errorf("%s: %s at step %d, %q: want %s at step 3, %q",
+				c.name, report.Verdict, report.FirstStep, report.Diagnosis, c.verdict, c.diagnosis)
 		}
 	}
 }

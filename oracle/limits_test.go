@@ -98,7 +98,8 @@ func numbers(file *ast.File) (all []*ast.BasicLit) {
 				e = x.X
 				continue
 			case *ast.BasicLit:
-				if (x.Kind == token.INT || x.Kind == token.FLOAT) && !slices.Contains([]string{"0", "1", "2", ".5", "0.0", "1.0"}, x.Value) {
+				if (x.Kind == token.INT || x.Kind == token.FLOAT) &&
+					!slices.Contains([]string{"0", "1", "2", ".5", "0.0", "1.0"}, x.Value) {
 					all = append(all, x)
 				}
 			}

@@ -18,13 +18,15 @@ import (
 // peakOf checks a right rollout of so many steps and returns the greatest size of
 // the live heap on the way, without the states.
 func peakOf(t *testing.T, steps int) int64 {
-	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 16, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.05}, 7)
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 16, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.05}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ro := rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: steps + 1, Realizations: 1}
-	s := &rollout.States{M: 1, T: steps + 1, C: 3, H: 32, W: 32, Format: fp16.Float32, Data: make([]float64, (steps+1)*3*32*32)}
+	s := &rollout.States{
+		M: 1, T: steps + 1, C: 3, H: 32, W: 32, Format: fp16.Float32, Data: make([]float64, (steps+1)*3*32*32),
+	}
 	x := tensor.Of(fp16.Float32, s.At(0, 0), 1, 3, 32, 32)
 	for k := range x.Data {
 		x.Data[k] = fp16.Float32.Round(float64(measure.Mix64(uint64(k))%1000)/250 - 2)
@@ -51,11 +53,12 @@ func peakOf(t *testing.T, steps int) int64 {
 	var peak int64
 	before := live()
 	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: ro}
-	e := &evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, States: s, Mode: mode, Watch: func(stage string, done, _ int) {
-		if stage == "steps" || done%16 == 0 {
-			peak = max(peak, live()-before)
-		}
-	}}
+	e := &evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, States: s, Mode: mode,
+		Watch: func(stage string, done, _ int) {
+			if stage == "steps" || done%16 == 0 {
+				peak = max(peak, live()-before)
+			}
+		}}
 	if e.Stream, err = c.OpenStream("counter", op, mode); err != nil {
 		t.Fatal(err)
 	}

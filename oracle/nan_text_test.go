@@ -37,7 +37,9 @@ func TestNaNSaysNoError(t *testing.T) {
 			t.Fatal(err)
 		}
 		edit(s)
-		r, err := examine(&evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, Mode: mode, States: s, Stream: stream}, 0, "x")
+		r, err := examine(&evidence.Evidence{
+			Ctx: context.Background(), Case: c, Op: op, Mode: mode, States: s, Stream: stream,
+		}, 0, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +47,8 @@ func TestNaNSaysNoError(t *testing.T) {
 	}
 	const says = "times what the claim makes one expect"
 	r := check(func(s *rollout.States) { s.At(0, 4)[17] = math.NaN() })
-	if r.Verdict != report.FailLogic || r.FirstStep != 4 || strings.Contains(r.Reason, says) || !strings.Contains(r.Reason, "holds NaN") {
+	if r.Verdict != report.FailLogic || r.FirstStep != 4 || strings.Contains(r.Reason, says) ||
+		!strings.Contains(r.Reason, "holds NaN") {
 		t.Errorf("one NaN: %s at %d: %s", r.Verdict, r.FirstStep, r.Reason)
 	}
 	if row := r.Steps[4]; row.Step != 5 || !math.IsNaN(float64(row.MaxAbs)) || !math.IsNaN(float64(row.R64)) {

@@ -87,19 +87,22 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 		return nil, err
 	}
 	if truth != nil && (truth.H != traj.H || truth.W != traj.W) {
-		return nil, fmt.Errorf("%s: one_step: images are %dx%d: want %dx%d as in the trajectory", c.Truth.Path, truth.H, truth.W, traj.H, traj.W)
+		return nil, fmt.Errorf("%s: one_step: images are %dx%d: want %dx%d as in the trajectory", c.Truth.Path, truth.H,
+			truth.W, traj.H, traj.W)
 	}
 	stream, err := c.OpenStream(o.Noise, op, o.Mode)
 	if err != nil {
 		return nil, err
 	}
-	r := &OneStep{Noise: stream.Name, Mode: c.Rollout.ModeName(op, o.Mode, stream), Steps: traj.M * (traj.T - 1), MACs: op.MACs(traj.H, traj.W)}
+	r := &OneStep{Noise: stream.Name, Mode: c.Rollout.ModeName(op, o.Mode, stream), Steps: traj.M * (traj.T - 1),
+		MACs: op.MACs(traj.H, traj.W)}
 	step := 0
-	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: o.Mode, Batch: o.Batch, Overflow: func(layer string, elements int) {
-		if r.Overflow == nil || step < r.Overflow.Step {
-			r.Overflow = &rollout.Overflow{Step: step, Layer: layer, Elements: elements}
-		}
-	}}
+	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: o.Mode, Batch: o.Batch,
+		Overflow: func(layer string, elements int) {
+			if r.Overflow == nil || step < r.Overflow.Step {
+				r.Overflow = &rollout.Overflow{Step: step, Layer: layer, Elements: elements}
+			}
+		}}
 
 	std := diff.Std(traj.Data)
 	all := diff.NewAccumulator(traj.Format, std)

@@ -55,9 +55,11 @@ func TestRecordedCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := r.All
-			t.Logf("%s, %s: largest %.2e, RMS %.2e of the std; distance to truth %.3f of PyTorch's", name, r.Noise, a.MaxOverStd, a.RMSOverStd, r.Truth.Ratio)
+			t.Logf("%s, %s: largest %.2e, RMS %.2e of the std; distance to truth %.3f of PyTorch's", name, r.Noise,
+				a.MaxOverStd, a.RMSOverStd, r.Truth.Ratio)
 			if !(a.MaxOverStd <= 1e-5) || !(a.RMSOverStd <= 1e-6) || a.Count == 0 {
-				t.Errorf("%s, %s: one-step differences %.3g (largest) and %.3g (RMS) of the std: want 1e-5 and 1e-6 at most", name, r.Noise, a.MaxOverStd, a.RMSOverStd)
+				t.Errorf("%s, %s: one-step differences %.3g (largest) and %.3g (RMS) of the std: "+
+					"want 1e-5 and 1e-6 at most", name, r.Noise, a.MaxOverStd, a.RMSOverStd)
 			}
 			if !(r.Truth.Ratio <= 1.02) {
 				t.Errorf("%s, %s: %.4f of PyTorch's distance to truth: want 1.02 at most", name, r.Noise, r.Truth.Ratio)
@@ -179,7 +181,8 @@ func TestOneStepSees(t *testing.T) {
 	raw[4*at+3] ^= 0x80 // the sign
 	r := check()
 	if r.All.At != at || !(r.PerStep[8].MaxOverStd > 1e-3) || r.PerStep[7].MaxAbs != before.PerStep[7].MaxAbs {
-		t.Errorf("a changed element at %d: found at %d, per step %v and %v", at, r.All.At, r.PerStep[7].MaxOverStd, r.PerStep[8].MaxOverStd)
+		t.Errorf("a changed element at %d: found at %d, per step %v and %v",
+			at, r.All.At, r.PerStep[7].MaxOverStd, r.PerStep[8].MaxOverStd)
 	}
 	copy(raw, clean)
 	// NaN in a recorded state: counted, not averaged away.
@@ -191,7 +194,9 @@ func TestOneStepSees(t *testing.T) {
 	// The other framework version's stream draws the same normals; another
 	// seed does not.
 	c.Rollout.BaseSeed++
-	if r, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: fp16.Float32}, Noise: "torch-cpu"}); err != nil || r.All.RMSOverStd < 1e-3 {
+	if r, err := CheckOneStep(c, OneStepOptions{
+		Mode: operator.Mode{Precision: fp16.Float32}, Noise: "torch-cpu",
+	}); err != nil || r.All.RMSOverStd < 1e-3 {
 		t.Errorf("another seed goes unnoticed: %v, %v", r.All.RMSOverStd, err)
 	}
 }

@@ -59,7 +59,8 @@ func unknownScenes() []scene {
 	one("unknown: right", nil)
 	one("unknown: all alike", all)
 	one("unknown: alike from 5", rig.From(5, all))
-	one("unknown: every step alike", func(r *rig.Rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { *d = *r.Draws(1) })
+	one("unknown: every step alike",
+		func(r *rig.Rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { *d = *r.Draws(1) })
 	one("unknown: pairs of steps", func(r *rig.Rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
 		*d = *r.Draws(t + t%2)
 	})
@@ -88,7 +89,8 @@ func unknownScenes() []scene {
 	})
 	with("unknown: normal for Laplace", "laplace", 0.05, nil, normalForLaplace)
 	one("unknown: a mean", change(func(i int, v []float64, _ int) float64 { return v[i] + 0.3 }))
-	one("unknown: smooth from 5", rig.From(5, change(func(i int, v []float64, _ int) float64 { return (v[i] + v[(i+1)%len(v)]) / math.Sqrt2 })))
+	one("unknown: smooth from 5",
+		rig.From(5, change(func(i int, v []float64, _ int) float64 { return (v[i] + v[(i+1)%len(v)]) / math.Sqrt2 })))
 	one("unknown: channels alike", change(func(i int, v []float64, per int) float64 { return v[i/per*per+i%256] }))
 	one("unknown: alpha", stored(func(x, y *tensor.Tensor) {
 		for i, v := range x.Data {
@@ -142,7 +144,8 @@ func unknownScenes() []scene {
 	with("unknown: short", "gaussian", 0.05, func(r *rig.Rig) { r.Config.Timesteps, r.Config.Realizations = 3, 1 }, nil)
 	with("unknown: masks", "dropout", 0.3, nil, nil)
 	with("unknown: masks alike", "dropout", 0.3, nil, all)
-	with("unknown: too many dropped", "dropout", 0.3, nil, change(func(i int, v []float64, _ int) float64 { return v[i] * v[(i+3)%len(v)] }))
+	with("unknown: too many dropped", "dropout", 0.3, nil,
+		change(func(i int, v []float64, _ int) float64 { return v[i] * v[(i+3)%len(v)] }))
 	with("unknown: p swapped", "dropout", 0.3, nil, change(func(i int, v []float64, _ int) float64 {
 		if i%10 < 3 {
 			return v[i]
@@ -151,12 +154,13 @@ func unknownScenes() []scene {
 	}))
 	with("unknown: small masks", "dropout", 0.3, func(r *rig.Rig) { r.Size = 3 }, nil)
 	with("unknown: clamped", "gaussian", 0.05, func(r *rig.Rig) { r.Config.Clamp = &[2]float64{0, 1e-4} }, nil)
-	with("unknown: shared seeds", "gaussian", 0.05, func(r *rig.Rig) { r.Config.EngineBatch = 1 }, func(r *rig.Rig, u int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
-		per := len(d.Data[0]) / r.Config.Realizations
-		for m := range r.Config.Realizations {
-			copy(d.Data[0][m*per:(m+1)*per], r.Draws(u + m).Data[0][:per])
-		}
-	})
+	with("unknown: shared seeds", "gaussian", 0.05, func(r *rig.Rig) { r.Config.EngineBatch = 1 },
+		func(r *rig.Rig, u int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+			per := len(d.Data[0]) / r.Config.Realizations
+			for m := range r.Config.Realizations {
+				copy(d.Data[0][m*per:(m+1)*per], r.Draws(u + m).Data[0][:per])
+			}
+		})
 	return scenes
 }
 
@@ -164,7 +168,8 @@ func unknownScenes() []scene {
 func otherScenes() []scene {
 	var scenes []scene
 	const conv0, act0 = "conv_blocks.1.block.0", "conv_blocks.1.block.2"
-	ofLayers := func(name, precision, at string, f func(y *tensor.Tensor), edit func(r *rig.Recording), step string, without ...string) {
+	ofLayers := func(name, precision, at string, f func(y *tensor.Tensor), edit func(r *rig.Recording), step string,
+		without ...string) {
 		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			e, d := rig.LayerExam(t, "convex_layer_tanh_mult", precision)
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
@@ -180,14 +185,16 @@ func otherScenes() []scene {
 		}})
 	}
 	ofLayers("layers: right", "float32", "", nil, nil, "2")
-	ofLayers("layers: one element", "float32", conv0, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }, nil, "2")
+	ofLayers("layers: one element", "float32", conv0,
+		func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }, nil, "2")
 	ofLayers("layers: a tile", "float32", "conv_blocks.1.block.1", func(y *tensor.Tensor) {
 		for r := range 4 {
 			copy(y.Plane(1, 3)[r*y.W():r*y.W()+4], y.Plane(1, 4)[r*y.W():r*y.W()+4])
 		}
 	}, nil, "2")
 	ofLayers("layers: spread", "float32", conv0, rig.Scattered(0x1p-18), nil, "2")
-	ofLayers("layers: doubled", "float32", act0, func(y *tensor.Tensor) { copy(y.Data, measure.Scaled(y.Data, 1.01)) }, nil, "2")
+	ofLayers("layers: doubled", "float32", act0,
+		func(y *tensor.Tensor) { copy(y.Data, measure.Scaled(y.Data, 1.01)) }, nil, "2")
 	ofLayers("layers: another step", "float32", "", nil, nil, "3")
 	ofLayers("layers: no input", "float32", "", nil, func(r *rig.Recording) { r.Exam.Stream = nil }, "2")
 	ofLayers("layers: another output", "float32", "", nil, func(r *rig.Recording) { // than that of the recorded states
@@ -245,7 +252,10 @@ func otherScenes() []scene {
 			start(s.At(1, 0))
 			next(s.At(1, 1))
 			e := r.Exam(s, true)
-			rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { (&probe.Gate{Gate: g}).Poisoned(make([]evidence.Probe, s.M)); return nil }))
+			rig.Do(t, e, rig.Looking(func(g *facts.Gate) error {
+				(&probe.Gate{Gate: g}).Poisoned(make([]evidence.Probe, s.M))
+				return nil
+			}))
 			return e.Report
 		}})
 	}

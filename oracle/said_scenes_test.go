@@ -299,10 +299,12 @@ func rolloutScenes() []scene {
 			return m.Advance(&plain, y, o)
 		}
 	})
-	one("another's state read", reads(func(_ *rig.Rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return replay.Mixed(x, turn) }))
-	one("blend with another's", rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
-		return emulate.New(r.Op, r.Config).Advance(d, replay.Mixed(x, turn), out)
-	}))
+	one("another's state read",
+		reads(func(_ *rig.Rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return replay.Mixed(x, turn) }))
+	one("blend with another's",
+		rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+			return emulate.New(r.Op, r.Config).Advance(d, replay.Mixed(x, turn), out)
+		}))
 	one("places changed", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 		return replay.Mixed(right, turn)
 	}))
@@ -340,14 +342,15 @@ func rolloutScenes() []scene {
 	}))
 	one("clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }))
 	one("z-score", config(func(c *rollout.Config) { c.Normalization = rollout.ZScore }))
-	one("channels reversed", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
-		y := right.Clone()
-		for n := range y.N() {
-			copy(y.Plane(n, 0), right.Plane(n, 2))
-			copy(y.Plane(n, 2), right.Plane(n, 0))
-		}
-		return y
-	}))
+	one("channels reversed",
+		rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			for n := range y.N() {
+				copy(y.Plane(n, 0), right.Plane(n, 2))
+				copy(y.Plane(n, 2), right.Plane(n, 0))
+			}
+			return y
+		}))
 	part := func(f func(x, y *tensor.Tensor, n, i int) float64) rig.Mischief {
 		return after(func(x, y *tensor.Tensor) {
 			old := y.Clone()
@@ -359,7 +362,8 @@ func rolloutScenes() []scene {
 	one("stale part", part(func(x, _ *tensor.Tensor, n, i int) float64 { return x.Plane(n, 2)[i] }))
 	one("another's part", part(func(_, y *tensor.Tensor, n, i int) float64 { return y.Plane(n-1, 2)[i] }))
 	one("zeros in part", part(func(_, _ *tensor.Tensor, _, _ int) float64 { return 0 }))
-	one("a bit", after(func(_, y *tensor.Tensor) { y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22) }))
+	one("a bit",
+		after(func(_, y *tensor.Tensor) { y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22) }))
 	halves := func(down bool) rig.Mischief {
 		return func(r *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
 			plain, m := *d, emulate.New(r.Op, r.Config)
@@ -434,7 +438,8 @@ func rolloutScenes() []scene {
 	one("channels apart", rig.Redraw(elements(func(i int, x float64) float64 { return x * (0.5 + float64(i/144%8)/7) })))
 	one("another stream", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t + 1000) }))
 	one("uniform draws", rig.Redraw(rig.Uniform))
-	one("draws of few bits", rig.Redraw(func(v []float64, _ int) []float64 { // the radius of a pair, as of a uniform number of 6 bits
+	// the radius of a pair, as of a uniform number of 6 bits
+	one("draws of few bits", rig.Redraw(func(v []float64, _ int) []float64 {
 		y := slices.Clone(v)
 		for i := 0; i+1 < len(v); i += 2 {
 			squares := float64(v[i]*v[i]) + float64(v[i+1]*v[i+1])
@@ -443,10 +448,12 @@ func rolloutScenes() []scene {
 		}
 		return y
 	}))
-	one("tails of few bits", rig.Redraw(elements(func(_ int, x float64) float64 { // what is left of 2 million uniform numbers
+	// what is left of 2 million uniform numbers
+	one("tails of few bits", rig.Redraw(elements(func(_ int, x float64) float64 {
 		return fp16.Float32.Round(x * (1 + 0x1p-21*math.Expm1(x*x/2)*math.Sin(1e6*x)/(x*x)))
 	})))
-	with("batches alike", "gaussian", 0.1, func(r *rig.Rig) { r.Config.EngineBatch, r.Config.Realizations = 2, 4 }, samples(func(m int) int { return m % 2 }))
+	with("batches alike", "gaussian", 0.1, func(r *rig.Rig) { r.Config.EngineBatch, r.Config.Realizations = 2, 4 },
+		samples(func(m int) int { return m % 2 }))
 
 	dropped("right dropout", func(_, _ int, kept bool) float64 { return times1(kept, 4./3) })
 	dropped("nothing dropped", func(int, int, bool) float64 { return 1 })
@@ -463,16 +470,23 @@ func rolloutScenes() []scene {
 	residual("subtracted", config(func(c *rollout.Config) { c.Dt = -c.Dt }))
 	residual("dt wrong", config(func(c *rollout.Config) { c.Dt = 0.15 }))
 	normal := func(name string, f rig.Mischief) {
-		with(name, "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization, r.Config.Clamp = rollout.MinMax, &[2]float64{0.2, 0.8} }, f)
+		with(name, "gaussian", 0.1,
+			func(r *rig.Rig) { r.Config.Normalization, r.Config.Clamp = rollout.MinMax, &[2]float64{0.2, 0.8} }, f)
 	}
 	normal("right min-max", nil)
 	normal("not normalized", config(func(c *rollout.Config) { c.Normalization = "" }))
-	with("clamped elsewhere", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Clamp = &[2]float64{-1, 1} }, config(func(c *rollout.Config) { c.Clamp = &[2]float64{-.5, .5} }))
+	with("clamped elsewhere", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Clamp = &[2]float64{-1, 1} },
+		config(func(c *rollout.Config) { c.Clamp = &[2]float64{-.5, .5} }))
 	normal("not clamped", config(func(c *rollout.Config) { c.Clamp = nil }))
-	with("each by itself", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization, r.Config.EngineBatch = rollout.ZScore, 3 }, config(func(c *rollout.Config) { c.EngineBatch = 0 }))
-	with("over the batch", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.EngineBatch = c.Realizations }))
-	with("another normalization", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.Normalization = rollout.MinMax }))
-	with("normalized, scaled", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, after(func(_, y *tensor.Tensor) { copy(y.Data, measure.Scaled(y.Data, 0.9)) }))
+	with("each by itself", "gaussian", 0.1, func(r *rig.Rig) {
+		r.Config.Normalization, r.Config.EngineBatch = rollout.ZScore, 3
+	}, config(func(c *rollout.Config) { c.EngineBatch = 0 }))
+	with("over the batch", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore },
+		config(func(c *rollout.Config) { c.EngineBatch = c.Realizations }))
+	with("another normalization", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore },
+		config(func(c *rollout.Config) { c.Normalization = rollout.MinMax }))
+	with("normalized, scaled", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore },
+		after(func(_, y *tensor.Tensor) { copy(y.Data, measure.Scaled(y.Data, 0.9)) }))
 	swap := func(name string, edit func(s *rollout.States)) {
 		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			r := rig.NewRig(t, "float32", "gaussian", 0.1)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/internal/joined"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/render"
@@ -27,7 +28,8 @@ type saying struct {
 
 // printedAs makes a format a pattern of what is printed with it.
 func printedAs(format string) *regexp.Regexp {
-	s := regexp.MustCompile(`%[-+.0-9]*[a-z]`).ReplaceAllString(regexp.QuoteMeta(strings.ReplaceAll(format, "%.", "%")), ".*?")
+	s := regexp.MustCompile(`%[-+.0-9]*[a-z]`).ReplaceAllString(regexp.QuoteMeta(strings.ReplaceAll(format, "%.", "%")),
+		".*?")
 	return regexp.MustCompile(strings.ReplaceAll(s, "%%", "%"))
 }
 
@@ -84,8 +86,10 @@ func TestSaid(t *testing.T) {
 }
 
 // sources are the files whose sentences are read.
-var sources = []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go", "internal/match/leak.go", "internal/match/report.go",
-	"internal/structure/*.go", "internal/layers/*.go", "internal/steps/*.go", "internal/noisestat/*.go", "internal/tape/*.go", "internal/replay/*.go", "internal/probe/gate.go"}
+var sources = []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go",
+	"internal/match/leak.go", "internal/match/report.go", "internal/structure/*.go", "internal/layers/*.go",
+	"internal/steps/*.go", "internal/noisestat/*.go", "internal/tape/*.go", "internal/replay/*.go",
+	"internal/probe/gate.go"}
 
 // TestGates: the sentences of each gate are read, and what it finds without a name has a row
 // of the table of faults.
@@ -105,12 +109,14 @@ func TestGates(t *testing.T) {
 		}
 		if strings.Contains(string(b), "\nfunc Check(") {
 			gates++
-			if !slices.ContainsFunc(sources, func(s string) bool { ok, _ := filepath.Match(s, filepath.ToSlash(file)); return ok }) {
+			if !slices.ContainsFunc(sources,
+				func(s string) bool { ok, _ := filepath.Match(s, filepath.ToSlash(file)); return ok }) {
 				t.Errorf("%s is a gate, and not among the sources", file)
 			}
 		}
 		for _, m := range regexp.MustCompile(`Gate: +"(\w+)"`).FindAllStringSubmatch(string(b), -1) {
-			if !slices.ContainsFunc(table.Rows(), func(r table.Row) bool { return r.ID == "unnamed."+m[1] || m[1] == "filter" }) {
+			if !slices.ContainsFunc(table.Rows(),
+				func(r table.Row) bool { return r.ID == "unnamed."+m[1] || m[1] == "filter" }) {
 				t.Errorf("%s: the table has no row unnamed.%s", file, m[1])
 			}
 		}
@@ -152,7 +158,7 @@ func TestGatesReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comment := regexp.MustCompile(`\tGate +string .*// (.*)`).FindStringSubmatch(string(source))
+	comment := regexp.MustCompile(`// (.*)\n\tGate +string `).FindStringSubmatch(string(source))
 	if comment == nil {
 		t.Fatal("report.Finding.Gate has no comment")
 	}
@@ -318,6 +324,7 @@ func sentencesOf(t *testing.T, file string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	joined.Strings(tree)
 	var all []string
 	ast.Inspect(tree, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -21,7 +21,8 @@ func TestEveryTextSentence(t *testing.T) {
 		pairs += string(b)
 	}
 	seen := map[string]bool{}
-	for _, file := range []string{"decide_reason.go", "decide_causes.go", "report/report.go", "render/text.go", "render/html.go", "render/tables.go", "render/junit.go", "internal/measure/words.go"} {
+	for _, file := range []string{"decide_reason.go", "decide_causes.go", "report/report.go", "render/text.go",
+		"render/html.go", "render/tables.go", "render/junit.go", "internal/measure/words.go"} {
 		for _, s := range sentencesOf(t, file) {
 			held := slices.ContainsFunc(regexp.MustCompile(`%[-+.0-9]*[a-z]|[.:;,]\s`).Split(s, -1), func(part string) bool {
 				words := strings.Fields(part)
@@ -46,15 +47,19 @@ func TestEveryTextSentence(t *testing.T) {
 
 // explaining are labels, figures and joints of sentences.
 var explaining = []string{
-	"         (%d more)\n", " by another contract.", " The device %s.", "block of", " would (refrun probe)", "%.1f %%", "%d %ss", "%d (%s)", "%d of %d steps show it.",
-	"%d realizations of %d states, %s", "%d to %d", "%s and %d more", "%s, step %d", "; states %v", "(%d more)\n", ", and ",
-	", in ", ", layer ", "realization %d", ", realization %d", "; expected %s and %s; RMS over expected %s", "Checked: %s of %s", "RMS of E/s", "VERDICT  %s\n",
+	"         (%d more)\n", " by another contract.", " The device %s.", "block of", " would (refrun probe)", "%.1f %%",
+	"%d %ss", "%d (%s)", "%d of %d steps show it.",
+	"%d realizations of %d states, %s", "%d to %d", "%s and %d more", "%s, step %d", "; states %v",
+	"(%d more)\n", ", and ",
+	", in ", ", layer ", "realization %d", ", realization %d", "; expected %s and %s; RMS over expected %s",
+	"Checked: %s of %s", "RMS of E/s", "VERDICT  %s\n",
 	"bias z", "flips (limit)", "largest %s, mean %s", "peak |E|/s", "rel. L2",
 	"step %d, r%d [%d,%d,%d]", "step %d: ", "worst element",
 	// frames of pages and files
 	", refrun check.",
 	"p class=\"note\"",
-	"<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n",
+	"<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n" +
+		"<meta name=\"viewport\" content=\"width=device-width\">\n",
 	" - refrun check",
 	"p class=\"where\"",
 	"p class=\"reason\"",

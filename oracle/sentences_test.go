@@ -22,7 +22,8 @@ func TestSentences(t *testing.T) {
 		return all
 	}
 	fail := func(v report.Verdict, gate string, edit ...func(*report.Report)) *report.Report {
-		r := &report.Report{Verdict: v, FirstStep: 1, FirstRealization: -1, Shape: []int{1, 4, 1, 4, 4}, Steps: steps(true, false, true),
+		r := &report.Report{Verdict: v,
+			FirstStep: 1, FirstRealization: -1, Shape: []int{1, 4, 1, 4, 4}, Steps: steps(true, false, true),
 			Findings: []report.Finding{{Verdict: v, Gate: gate, Step: 1, Realization: -1, Text: "something is off"}}}
 		for _, f := range edit {
 			f(r)
@@ -30,8 +31,10 @@ func TestSentences(t *testing.T) {
 		return r
 	}
 	pass := func(v report.Verdict, edit ...func(*report.Report)) *report.Report {
-		r := &report.Report{Verdict: v, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x", Shape: []int{2, 4, 1, 4, 4}, Steps: steps(false, false, false),
-			OneStep: report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9}, Expected: report.StepError{MaxAbs: 0.6, MeanAbs: 0.1}}
+		r := &report.Report{Verdict: v, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x",
+			Shape: []int{2, 4, 1, 4, 4}, Steps: steps(false, false, false), OneStep: report.StepError{
+				MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9,
+			}, Expected: report.StepError{MaxAbs: 0.6, MeanAbs: 0.1}}
 		for _, f := range edit {
 			f(r)
 		}
@@ -49,58 +52,99 @@ func TestSentences(t *testing.T) {
 		says      string
 		is, isNot *report.Report
 	}{
-		{"computes another function than this operator", fail(report.FailLogic, "accuracy"), fail(report.FailPrecision, "accuracy")},
-		{"computes this operator, but with errors that the claimed arithmetic does not have", fail(report.FailPrecision, "accuracy", known), fail(report.FailLogic, "accuracy", known)},
-		{"a coarser one could have them", fail(report.FailPrecision, "conformity"), fail(report.FailPrecision, "conformity", known)},
+		{"computes another function than this operator", fail(report.FailLogic, "accuracy"),
+			fail(report.FailPrecision, "accuracy")},
+		{"computes this operator, but with errors that the claimed arithmetic does not have",
+			fail(report.FailPrecision, "accuracy", known), fail(report.FailLogic, "accuracy", known)},
+		{"a coarser one could have them", fail(report.FailPrecision, "conformity"),
+			fail(report.FailPrecision, "conformity", known)},
 		{"The noise is not the one that was specified", fail(report.FailRNG, "noise"), fail(report.FailRollout, "rollout")},
 		{"not those of a rollout of this operator", fail(report.FailRollout, "rollout"), fail(report.FailRNG, "noise")},
-		{"The error of that step is 1.1 times what the claim makes one expect", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps[0].R64 = diff.Number(math.NaN()) }))},
-		{"The error of that step is", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "structure", set(func(r *report.Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
-		{"The error of that step is", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstStep = 9 }))},
-		{"All 3 steps that were looked at show it", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, true, true) })), fail(report.FailLogic, "accuracy")},
-		{"that were looked at show it", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, true) })), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true) }))},
+		{
+			"The error of that step is 1.1 times what the claim makes one expect", fail(report.FailLogic, "accuracy"),
+			fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps[0].R64 = diff.Number(math.NaN()) })),
+		},
+		{"The error of that step is", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "structure",
+			set(func(r *report.Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
+		{"The error of that step is", fail(report.FailLogic, "accuracy"),
+			fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstStep = 9 }))},
+		{"All 3 steps that were looked at show it", fail(report.FailLogic, "accuracy",
+			set(func(r *report.Report) { r.Steps = steps(true, true, true) })), fail(report.FailLogic, "accuracy")},
+		{"that were looked at show it", fail(
+			report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, true) }),
+		), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true) }))},
 		{"2 of 3 steps show it", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "structure")},
-		{"The other 2 steps are right", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })), fail(report.FailLogic, "accuracy")},
-		{"The other 2 steps are right", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })),
+		{"The other 2 steps are right", fail(report.FailLogic, "accuracy",
+			set(func(r *report.Report) { r.Steps = steps(true, false, false) })), fail(report.FailLogic, "accuracy")},
+		{"The other 2 steps are right",
+			fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })),
 			fail(report.FailLogic, "accuracy", set(func(r *report.Report) {
 				r.Steps = steps(true, false, false)
 				r.Steps[2].R64 = diff.Number(math.NaN()) // nothing of it could be compared
 			}))},
-		{"a fault that comes and goes", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })),
+		{"a fault that comes and goes",
+			fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })),
 			fail(report.FailLogic, "accuracy", known, set(func(r *report.Report) { r.Steps = steps(true, false, false) }))},
 		{"The cause is known: eps left out", fail(report.FailLogic, "accuracy", known), fail(report.FailLogic, "accuracy")},
-		{"No fault of the library explains it", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", known)},
-		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", layered)},
-		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstLayer = "a" }))},
+		{"No fault of the library explains it", fail(report.FailLogic, "accuracy"),
+			fail(report.FailLogic, "accuracy", known)},
+		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"),
+			fail(report.FailLogic, "accuracy", layered)},
+		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"),
+			fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstLayer = "a" }))},
 		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"), fail(report.FailRNG, "noise")},
 
-		{"Every step that was checked is what float32/x gives", pass(report.PassConforming), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" }))},
-		{"Every step that was checked is what float32/x gives", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }))},
-		{"with noise of the specified kind, as exactly as that noise lets it be seen", pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
-		{"is as accurate as float32/x or better", pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" })), pass(report.PassConforming)},
-		{"by another contract: float64/x", pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" })), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "" }))},
-		{"which contract it keeps was not identified", pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "" })), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract, r.Pattern = "", "stores conv" }))},
+		{"Every step that was checked is what float32/x gives", pass(report.PassConforming),
+			pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" }))},
+		{"Every step that was checked is what float32/x gives", pass(report.PassConforming),
+			pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }))},
+		{"with noise of the specified kind, as exactly as that noise lets it be seen", pass(report.PassConforming,
+			set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
+		{"is as accurate as float32/x or better", pass(report.PassAccurate,
+			set(func(r *report.Report) { r.Contract = "float64/x" })), pass(report.PassConforming)},
+		{"by another contract: float64/x", pass(
+			report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" }),
+		), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "" }))},
+		{"which contract it keeps was not identified", pass(
+			report.PassAccurate, set(func(r *report.Report) { r.Contract = "" }),
+		), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract, r.Pattern = "", "stores conv" }))},
 		{"Checked: 3 steps of 2 realizations", pass(report.PassConforming), fail(report.FailLogic, "accuracy")},
 		{"and 1 recorded layer", pass(report.PassConforming, layered), pass(report.PassConforming)},
-		{"the RMS error of a step is 0.9 times", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.OneStep.RMSOverExpected = diff.Number(math.NaN()) }))},
-		{"; from exact arithmetic with the claim's operands, the RMS error of a step is 1.4 times", pass(report.PassAccurate, set(func(r *report.Report) { r.OneStep.RMSOverExpected = 1.4 })),
+		{"the RMS error of a step is 0.9 times", pass(report.PassConforming), pass(report.PassConforming,
+			set(func(r *report.Report) { r.OneStep.RMSOverExpected = diff.Number(math.NaN()) }))},
+		{"; from exact arithmetic with the claim's operands, the RMS error of a step is 1.4 times",
+			pass(report.PassAccurate, set(func(r *report.Report) { r.OneStep.RMSOverExpected = 1.4 })),
 			pass(report.PassConforming, set(func(r *report.Report) { r.OneStep.RMSOverExpected = 1.4 }))},
-		{"from exact arithmetic with the claim's operands", pass(report.PassAccurate, set(func(r *report.Report) { r.OneStep.RMSOverExpected = 1.4 })), pass(report.PassAccurate)},
-		{"The draws are unknown", pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
-		{"This run could not have shown dropout", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })), pass(report.PassConforming)},
-		{"the probe impulse would", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Probe: "impulse"}} })),
+		{"from exact arithmetic with the claim's operands", pass(report.PassAccurate,
+			set(func(r *report.Report) { r.OneStep.RMSOverExpected = 1.4 })), pass(report.PassAccurate)},
+		{"The draws are unknown", pass(report.PassConforming,
+			set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
+		{"This run could not have shown dropout", pass(report.PassConforming,
+			set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })), pass(report.PassConforming)},
+		{"the probe impulse would", pass(report.PassConforming,
+			set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Probe: "impulse"}} })),
 			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} }))},
-		{"not visible at any size", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} })),
+		{"not visible at any size", pass(report.PassConforming, set(func(r *report.Report) {
+			r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}}
+		})),
 			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} }))},
-		{"visible from 3 times its usual size on", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} })),
-			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
-		{"Left out: filters", pass(report.PassConforming, set(func(r *report.Report) { r.Skipped = []string{"filters"} })), pass(report.PassConforming)},
+		{"visible from 3 times its usual size on", pass(report.PassConforming,
+			set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} })),
+			pass(report.PassConforming, set(func(r *report.Report) {
+				r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}}
+			}))},
+		{"Left out: filters", pass(report.PassConforming,
+			set(func(r *report.Report) { r.Skipped = []string{"filters"} })), pass(report.PassConforming)},
 		{"Not judged: layers of b.", pass(report.NoPower, unjudged), pass(report.NoPower)},
 		{"No fault was found in what was judged: this is no pass", pass(report.NoPower, unjudged), nothing()},
-		{"No fault was found, and a small one would not have shown in the states: this is no pass", nothing(), pass(report.PassConforming)},
-		{"Nor did what was recorded of layers show one: 2 outputs", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
-		{"record the layers of a step, or let", nothing(), nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) }))},
-		{"more steps or pixels), or let the device run", nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
+		{"No fault was found, and a small one would not have shown in the states: this is no pass", nothing(),
+			pass(report.PassConforming)},
+		{"Nor did what was recorded of layers show one: 2 outputs",
+			nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
+		{"record the layers of a step, or let", nothing(),
+			nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) }))},
+		{"more steps or pixels), or let the device run",
+			nothing(set(func(r *report.Report) { r.Layers = make([]report.LayerRow, 2) })), nothing()},
 		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *report.Report) {
 			r.Findings = []report.Finding{{Verdict: report.NoPower, Text: "constant states"}}
 		}))},
@@ -108,18 +152,28 @@ func TestSentences(t *testing.T) {
 			r.Findings = []report.Finding{{Verdict: report.NoPower, Text: "constant states"}}
 		})), nothing()},
 		{"first at step 1", fail(report.FailLogic, "accuracy"), pass(report.PassConforming)},
-		{"realization 2", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstRealization = 2 })), fail(report.FailLogic, "accuracy")},
-		{"a small difference becomes 1.5 times as large in a step", pass(report.PassConforming, set(func(r *report.Report) { r.GrowthPerStep = &growth })), pass(report.PassConforming)},
-		{"from step 7 on a comparison of free rollouts says nothing", pass(report.PassConforming, set(func(r *report.Report) { r.Horizon = &horizon })), pass(report.PassConforming, set(func(r *report.Report) { r.GrowthPerStep = &growth }))},
-		{"one step  largest error", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.OneStep = report.StepError{} }))},
-		{"; expected 0.6 and 0.1", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.Expected = report.StepError{} }))},
-		{"pattern  stores conv", pass(report.PassConforming, set(func(r *report.Report) { r.Pattern = "stores conv" })), pass(report.PassConforming)},
+		{"realization 2", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstRealization = 2 })),
+			fail(report.FailLogic, "accuracy")},
+		{"a small difference becomes 1.5 times as large in a step", pass(report.PassConforming,
+			set(func(r *report.Report) { r.GrowthPerStep = &growth })), pass(report.PassConforming)},
+		{"from step 7 on a comparison of free rollouts says nothing", pass(
+			report.PassConforming, set(func(r *report.Report) { r.Horizon = &horizon }),
+		), pass(report.PassConforming, set(func(r *report.Report) { r.GrowthPerStep = &growth }))},
+		{"one step  largest error", pass(report.PassConforming),
+			pass(report.PassConforming, set(func(r *report.Report) { r.OneStep = report.StepError{} }))},
+		{"; expected 0.6 and 0.1", pass(report.PassConforming),
+			pass(report.PassConforming, set(func(r *report.Report) { r.Expected = report.StepError{} }))},
+		{"pattern  stores conv", pass(report.PassConforming, set(func(r *report.Report) { r.Pattern = "stores conv" })),
+			pass(report.PassConforming)},
 		{"(1 more)", fail(report.FailLogic, "accuracy", set(func(r *report.Report) {
 			for range 5 { // which the text shows
 				r.Findings = append(r.Findings, r.Findings[0])
 			}
 		})), fail(report.FailLogic, "accuracy")},
-		{"4 times its limit", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Findings[0].Excess = 4 })), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
+		{"4 times its limit", fail(
+			report.FailLogic, "accuracy", set(func(r *report.Report) { r.Findings[0].Excess = 4 }),
+		), fail(report.FailLogic, "accuracy",
+			set(func(r *report.Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
 	} {
 		text := func(r *report.Report) string {
 			r.Reason = ruling{r}.explain()

@@ -30,8 +30,8 @@ func TestStaleTile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-				Activation: "gelu", Normalization: "instance"}, 7)
+			op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3,
+				KernelSize: 3, Activation: "gelu", Normalization: "instance"}, 7)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,8 +85,10 @@ func TestStaleTile(t *testing.T) {
 			if found.GrowthPerStep == nil || *found.GrowthPerStep < 1.05 {
 				t.Errorf("growth %v: want a chaotic rollout", found.GrowthPerStep)
 			}
-			if found.Verdict != report.FailRollout || found.FirstStep != once || !strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Findings[0].ID != replay.Stale {
-				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", found.Verdict, found.FirstStep, found.Slice, found.Diagnosis, once)
+			if found.Verdict != report.FailRollout || found.FirstStep != once ||
+				!strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Findings[0].ID != replay.Stale {
+				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)",
+					found.Verdict, found.FirstStep, found.Slice, found.Diagnosis, once)
 			}
 		})
 	}

@@ -22,7 +22,8 @@ func (k keeper) State(t, m int, x, _ []float64) error {
 // a fault under the claim; and what is no such number is not claimed so.
 func TestHalfStates(t *testing.T) {
 	t.Parallel()
-	op, err := operator.Init(operator.Config{NumLayers: 1, BaseChannels: 6, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "gelu", Normalization: "instance"}, 1)
+	op, err := operator.Init(operator.Config{NumLayers: 1, BaseChannels: 6, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,18 +36,22 @@ func TestHalfStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, config := range []rollout.Config{
-			{Policy: rollout.Convex, Alpha: 0.5}, {Policy: rollout.Residual, Dt: 0.5}, {Policy: rollout.Convex, Alpha: 0.25, Clamp: &[2]float64{-0.7, 0.7}}, {Policy: rollout.Convex, Alpha: 0.5, Normalization: rollout.MinMax},
+			{Policy: rollout.Convex, Alpha: 0.5}, {Policy: rollout.Residual, Dt: 0.5}, {
+				Policy: rollout.Convex, Alpha: 0.25, Clamp: &[2]float64{-0.7, 0.7},
+			}, {Policy: rollout.Convex, Alpha: 0.5, Normalization: rollout.MinMax},
 		} {
 			if c.precision == "float32" && config.Normalization != "" {
 				continue
 			}
 			config.Timesteps, config.Realizations, config.State = 4, 1, c.state
-			s := &rollout.States{M: 1, T: 4, C: shape.C, H: shape.H, W: shape.W, Format: mode.Wide(), Data: make([]float64, 4*shape.Len())}
+			s := &rollout.States{M: 1, T: 4, C: shape.C, H: shape.H, W: shape.W, Format: mode.Wide(),
+				Data: make([]float64, 4*shape.Len())}
 			stream, err := new(rollout.Case).OpenStream("none", op, mode)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: config, Mode: mode}, Stream: stream, Shape: shape, Sinks: []rollout.Sink{keeper{s}},
+			e := &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: config, Mode: mode}, Stream: stream,
+				Shape: shape, Sinks: []rollout.Sink{keeper{s}},
 				Start: func(m int) []float64 {
 					x := make([]float64, shape.Len())
 					if err := rollout.White(uint64(m), shape, x); err != nil {
@@ -66,7 +71,8 @@ func TestHalfStates(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !strings.HasPrefix(string(r.Verdict), want) || !strings.Contains(r.Contract+r.Diagnosis, contract) {
-					t.Errorf("%v, %+v, claimed state %q: %s, contract %q, diagnosis %q: want %s, %s", mode, config, state, r.Verdict, r.Contract, r.Diagnosis, want, contract)
+					t.Errorf("%v, %+v, claimed state %q: %s, contract %q, diagnosis %q: want %s, %s",
+						mode, config, state, r.Verdict, r.Contract, r.Diagnosis, want, contract)
 				}
 			}
 			right := "PASS-CONFORMING"
@@ -81,7 +87,9 @@ func TestHalfStates(t *testing.T) {
 			}
 			check(c.state, "FAIL-LOGIC", "")
 			s.At(0, 3)[5] = 0.1
-			if _, err := Check(ctx, op, s, Claim{Mode: mode, Rollout: config, Noise: "none"}); err == nil || !strings.Contains(err.Error(), "want "+c.state+" numbers, as "+mode.String()+"/state-"+c.state+" claims") {
+			if _, err := Check(ctx, op, s, Claim{Mode: mode, Rollout: config, Noise: "none"}); err == nil ||
+				!strings.Contains(err.Error(),
+					"want "+c.state+" numbers, as "+mode.String()+"/state-"+c.state+" claims") {
 				t.Errorf("a number that is none of %s: %v", c.state, err)
 			}
 		}

@@ -22,8 +22,10 @@ import (
 // stepGraph is a cell with a hidden state on a line of prime length, of the state before the last, with a static field,
 // a forcing and two noises.
 const stepGraph = `{"version": 1, "weights": "weights.safetensors", "inputs": [
- {"name": "state", "shape": [2, 3, 101]}, {"name": "state.1", "shape": [2, 3, 101]}, {"name": "state.h", "shape": [2, 4, 101]},
- {"name": "static.grid", "shape": [1, 1, 101]}, {"name": "forcing.f", "shape": [3, 1]}, {"name": "noise.add", "shape": [2, 3, 101]},
+ {"name": "state", "shape": [2, 3, 101]}, {"name": "state.1", "shape": [2, 3, 101]},
+ {"name": "state.h", "shape": [2, 4, 101]},
+ {"name": "static.grid", "shape": [1, 1, 101]}, {"name": "forcing.f", "shape": [3, 1]},
+ {"name": "noise.add", "shape": [2, 3, 101]},
  {"name": "noise.times", "shape": [2, 3, 101]}],
 "nodes": [
  {"op": "sub", "name": "rate", "in": ["state", "state.1"]},
@@ -78,13 +80,16 @@ func stepCaseAt(t *testing.T, dir, graph string) {
 		}
 	}
 	write("weights.safetensors", some("w", 4, 10, 3), some("v", 3, 4, 3))
-	write("inputs.safetensors", some("static.grid", 1, 1, 101), some("forcing.f", 7, 3, 1), some("noise.add", 2, 7, 2, 3, 101), some("noise.times", 2, 7, 2, 3, 101))
-	write("trajectory.safetensors", some("initial_condition", 2, 3, 101), some("initial_condition.1", 2, 2, 3, 101), some("initial_condition.h", 2, 4, 101))
+	write("inputs.safetensors", some("static.grid", 1, 1, 101), some("forcing.f", 7, 3, 1),
+		some("noise.add", 2, 7, 2, 3, 101), some("noise.times", 2, 7, 2, 3, 101))
+	write("trajectory.safetensors", some("initial_condition", 2, 3, 101), some("initial_condition.1", 2, 2, 3, 101),
+		some("initial_condition.h", 2, 4, 101))
 }
 
-// stepDevice writes the trajectory that a device of a mode makes of a case: from step 3 on of inputs that spoil changes,
-// or with the results alone that are named in bfloat16, if there are some.
-func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout.Case, m, at int, in []*tensor.Tensor), stored ...string) *rollout.Case {
+// stepDevice writes the trajectory that a device of a mode makes of a case: from step 3 on of inputs that spoil
+// changes, or with the results alone that are named in bfloat16, if there are some.
+func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout.Case, m, at int, in []*tensor.Tensor),
+	stored ...string) *rollout.Case {
 	t.Helper()
 	c, err := rollout.OpenCase(dir)
 	if err != nil {
@@ -200,8 +205,8 @@ func storing(g *graph.Graph, in []*tensor.Tensor, results []string) ([]*tensor.T
 }
 
 // TestFewerRoundings: a device that keeps some results of a claim in registers, and stores the others, is right,
-// whichever they are; with what makes it wrong it fails at its step. Of a product and its absolute value neither rounding shows
-// without the other.
+// whichever they are; with what makes it wrong it fails at its step. Of a product and its absolute value neither
+// rounding shows without the other.
 func TestFewerRoundings(t *testing.T) {
 	t.Parallel()
 	mode, err := operator.ParseMode("bfloat16", "cpu")
@@ -252,7 +257,8 @@ func earlier(k, by int) func(*rollout.Case, int, int, []*tensor.Tensor) {
 }
 
 // TestStepGraph: the rollout of a step graph, with a hidden state, a past one, a static field, forcing and noise, is
-// judged state by state: right devices pass, and one that reads something else fails at its step, under a name where it has one.
+// judged state by state: right devices pass, and one that reads something else fails at its step, under a name where it
+// has one.
 func TestStepGraph(t *testing.T) {
 	t.Parallel()
 	for _, precision := range []string{"float32", "bfloat16"} {
@@ -267,14 +273,21 @@ func TestStepGraph(t *testing.T) {
 			spoil func(c *rollout.Case, m, at int, in []*tensor.Tensor)
 			says  string // "" of no name
 		}{
-			"right":                          {},
-			"history swapped":                {func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0], in[1] = in[1], in[0] }, "past states in reverse order"},
-			"forcing of the step before":     {earlier(4, -1), "forcing of the step before"},
-			"forcing of the next step":       {earlier(4, 1), "forcing of the next step"},
-			"one noise of the step before":   {earlier(6, -1), ""},
-			"stale state":                    {func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0] = in[1] }, ""},
-			"the sign of the additive noise": {func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[5] = negated(in[5]) }, ""},
-			"hidden state that stays zero":   {func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[2] = tensor.New(in[2].Format, in[2].Shape...) }, ""},
+			"right": {},
+			"history swapped": {
+				func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0], in[1] = in[1], in[0] },
+				"past states in reverse order",
+			},
+			"forcing of the step before":   {earlier(4, -1), "forcing of the step before"},
+			"forcing of the next step":     {earlier(4, 1), "forcing of the next step"},
+			"one noise of the step before": {earlier(6, -1), ""},
+			"stale state":                  {func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0] = in[1] }, ""},
+			"the sign of the additive noise": {
+				func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[5] = negated(in[5]) }, "",
+			},
+			"hidden state that stays zero": {func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) {
+				in[2] = tensor.New(in[2].Format, in[2].Shape...)
+			}, ""},
 		} {
 			if precision != "float32" && name != "right" && name != "history swapped" {
 				continue
@@ -300,7 +313,8 @@ func TestStepGraph(t *testing.T) {
 					t.Errorf("called %q: want %q", r.Diagnosis, d.says)
 				}
 				if len(r.Steps) != 7 || len(r.Fields) != 21 || len(r.Shape) != 5 {
-					t.Errorf("%d steps, %d fields, shape %v: want 7, 21 of three channels, [M,T,N,C,L]", len(r.Steps), len(r.Fields), r.Shape)
+					t.Errorf("%d steps, %d fields, shape %v: want 7, 21 of three channels, [M,T,N,C,L]", len(r.Steps),
+						len(r.Fields), r.Shape)
 				}
 			})
 		}
@@ -337,7 +351,8 @@ func negated(x *tensor.Tensor) *tensor.Tensor {
 func TestStepGraphUnknown(t *testing.T) {
 	t.Parallel()
 	mode, _ := operator.ParseMode("float32", "")
-	text := strings.Replace(stepGraph, `{"op": "add", "name": "next", "in": ["moved", "a"]}`, `{"op": "add", "name": "nearly", "in": ["moved", "a"]}, {"op": "round", "name": "next", "in": ["nearly"]}`, 1)
+	text := strings.Replace(stepGraph, `{"op": "add", "name": "next", "in": ["moved", "a"]}`,
+		`{"op": "add", "name": "nearly", "in": ["moved", "a"]}, {"op": "round", "name": "next", "in": ["nearly"]}`, 1)
 	for _, spoiled := range []bool{false, true} {
 		dir := t.TempDir()
 		stepCaseAt(t, dir, text)
@@ -399,24 +414,40 @@ func TestStepGraphRefused(t *testing.T) {
 		break_ func(t *testing.T, dir string)
 		says   string
 	}{
-		"an output of another shape":   {replace("step.json", `["next", "h"]`, `["h", "h"]`), `step.json: outputs: "h": float32 [2 4 101]: want float32 [2 3 101], as state has, whose next one it is`},
-		"too few outputs":              {replace("step.json", `["next", "h"]`, `["next"]`), `step.json: outputs: 1: want 2, what follows on state, state.h in this order`},
-		"an input of another name":     {replace("step.json", `forcing.f`, `force`), `step.json: inputs: "force": want state, state.1 (the one before), state.NAME, static.NAME, forcing.NAME or noise.NAME`},
-		"a past state of another size": {replace("step.json", `"state.1", "shape": [2, 3, 101]`, `"state.1", "shape": [2, 3, 1]`), `step.json: inputs: state.1: float32 [2 3 1]: want float32 [2 3 101], as state`},
-		"whole numbers as a state":     {replace("step.json", `"state.h", "shape"`, `"state.h", "dtype": "int64", "shape"`), `state.h`},
-		"no forcing":                   {given("forcing.f"), `inputs.safetensors: tensor: "forcing.f": want one of`},
-		"forcing of one step missing":  {given("forcing.f", 6, 3, 1), `inputs.safetensors: forcing.f: shape [6 3 1]: want [7 3 1], one for each step, or [2 7 3 1] for each realization`},
-		"noise of another shape":       {given("noise.add", 2, 7, 2, 3, 100), `inputs.safetensors: noise.add: shape [2 7 2 3 100]: want [7 2 3 101], one for each step, or [2 7 2 3 101] for each realization`},
-		"a policy":                     {replace("case.json", `"num_timesteps"`, `"alpha": 0.5, "num_timesteps"`), `case.json: rollout.alpha: a step graph is the whole step: want nodes of step.json in its place`},
-		"an operator as well":          {replace("case.json", `"step"`, `"operator": {"num_layers": 1, "base_channels": 4}, "step"`), `case.json: operator: a step is given as well: want one of them`},
-		"no graph":                     {replace("case.json", `step.json`, `other.json`), `other.json: `},
-		"a graph in another folder":    {replace("case.json", `step.json`, `../step.json`), `case.json: step: "../step.json": want the name of a graph's file in the same folder`},
+		"an output of another shape": {replace("step.json", `["next", "h"]`, `["h", "h"]`),
+			`step.json: outputs: "h": float32 [2 4 101]: want float32 [2 3 101], as state has, whose next one it is`},
+		"too few outputs": {replace("step.json", `["next", "h"]`, `["next"]`),
+			`step.json: outputs: 1: want 2, what follows on state, state.h in this order`},
+		"an input of another name": {replace("step.json", `forcing.f`, `force`), `step.json: inputs: "force": ` +
+			`want state, state.1 (the one before), state.NAME, static.NAME, forcing.NAME or noise.NAME`},
+		"a past state of another size": {
+			replace("step.json", `"state.1", "shape": [2, 3, 101]`, `"state.1", "shape": [2, 3, 1]`),
+			`step.json: inputs: state.1: float32 [2 3 1]: want float32 [2 3 101], as state`,
+		},
+		"whole numbers as a state": {
+			replace("step.json", `"state.h", "shape"`, `"state.h", "dtype": "int64", "shape"`), `state.h`,
+		},
+		"no forcing": {given("forcing.f"), `inputs.safetensors: tensor: "forcing.f": want one of`},
+		"forcing of one step missing": {given("forcing.f", 6, 3, 1), `inputs.safetensors: forcing.f: shape [6 3 ` +
+			`1]: want [7 3 1], one for each step, or [2 7 3 1] for each realization`},
+		"noise of another shape": {given("noise.add", 2, 7, 2, 3, 100), `inputs.safetensors: noise.add: shape ` +
+			`[2 7 2 3 100]: want [7 2 3 101], one for each step, or [2 7 2 3 101] for each realization`},
+		"a policy": {replace("case.json", `"num_timesteps"`, `"alpha": 0.5, "num_timesteps"`),
+			`case.json: rollout.alpha: a step graph is the whole step: want nodes of step.json in its place`},
+		"an operator as well": {
+			replace("case.json", `"step"`, `"operator": {"num_layers": 1, "base_channels": 4}, "step"`),
+			`case.json: operator: a step is given as well: want one of them`,
+		},
+		"no graph": {replace("case.json", `step.json`, `other.json`), `other.json: `},
+		"a graph in another folder": {replace("case.json", `step.json`, `../step.json`),
+			`case.json: step: "../step.json": want the name of a graph's file in the same folder`},
 	} {
 		dir := t.TempDir()
 		stepCaseAt(t, dir, stepGraph)
 		of.break_(t, dir)
 		_, err := rollout.OpenCase(dir)
-		if err == nil || !strings.Contains(err.Error(), of.says) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300+len(dir) {
+		if err == nil || !strings.Contains(err.Error(), of.says) || strings.Contains(err.Error(), "\n") ||
+			len(err.Error()) > 300+len(dir) {
 			t.Errorf("%s: %v: want %q", name, err, of.says)
 		}
 	}
@@ -437,7 +468,8 @@ func TestFloat64Chains(t *testing.T) {
 		t.Fatal(err)
 	}
 	op, c := anyGraph(t, anyGraphs["pooled"].lines...), rollout.Config{Policy: rollout.Convex, Alpha: .5, EngineBatch: 2}
-	ofOperator, err := Check(t.Context(), op, device(t, op, op, c, c, float32s, 3, 9), Claim{Mode: wide, Rollout: c, Noise: "none"})
+	ofOperator, err := Check(t.Context(), op, device(t, op, op, c, c, float32s, 3, 9),
+		Claim{Mode: wide, Rollout: c, Noise: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,10 @@ func TestRecordedDraws(t *testing.T) {
 	}{
 		{"right", "gaussian", func(r *rig.Rig, t int) *emulate.Draws { return r.Draws(t) }, report.PassConforming, ""},
 		{"right masks", "dropout", func(r *rig.Rig, t int) *emulate.Draws { return r.Draws(t) }, report.PassConforming, ""},
-		{"one step's", "gaussian", func(r *rig.Rig, _ int) *emulate.Draws { return r.Draws(1) }, report.FailRNG, "noise.the-same-noise-at-every-step"},
-		{"one step's masks", "dropout", func(r *rig.Rig, _ int) *emulate.Draws { return r.Draws(1) }, report.FailRNG, "noise.the-same-noise-at-every-step"},
+		{"one step's", "gaussian", func(r *rig.Rig, _ int) *emulate.Draws { return r.Draws(1) }, report.FailRNG,
+			"noise.the-same-noise-at-every-step"},
+		{"one step's masks", "dropout", func(r *rig.Rig, _ int) *emulate.Draws { return r.Draws(1) }, report.FailRNG,
+			"noise.the-same-noise-at-every-step"},
 		{"zeros", "laplace", func(r *rig.Rig, t int) *emulate.Draws {
 			d := r.Draws(t)
 			clear(d.Data[0])

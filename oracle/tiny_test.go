@@ -33,7 +33,8 @@ func TestTinyOperators(t *testing.T) {
 		{1, 6, 6, 4, 1, []operator.NodeConfig{norm}},
 		{2, 7, 3, 3, 1, []operator.NodeConfig{gelu}},
 	} {
-		op, err := operator.Init(operator.Config{InputChannels: s.channels, OutputChannels: s.channels, Nodes: s.nodes}, uint64(i))
+		op, err := operator.Init(operator.Config{InputChannels: s.channels, OutputChannels: s.channels, Nodes: s.nodes},
+			uint64(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,8 @@ func TestTinyOperators(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				x := &rollout.States{M: s.m, T: s.steps, C: s.channels, H: s.h, W: s.w, Data: make([]float64, s.m*s.steps*s.channels*s.h*s.w)}
+				x := &rollout.States{M: s.m, T: s.steps, C: s.channels, H: s.h, W: s.w,
+					Data: make([]float64, s.m*s.steps*s.channels*s.h*s.w)}
 				x.Format = fp16.Float32
 				c := rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: s.steps, Realizations: s.m}
 				step := rollout.Stepper{Operator: op, Config: c, Mode: mode}

@@ -64,7 +64,8 @@ func TestUAFNOCheck(t *testing.T) {
 			t.Errorf("%s: %s: want %s", name, r.Verdict, report.PassConforming)
 		}
 		if name == "layers" {
-			spectral := slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return l.Name == "bottleneck.0.spectral.mlp.0" })
+			spectral := slices.ContainsFunc(r.Layers,
+				func(l report.LayerRow) bool { return l.Name == "bottleneck.0.spectral.mlp.0" })
 			if len(r.Layers) < 30 || !spectral {
 				t.Errorf("%s: %d layers checked, a spectral one among them: %v: want all", name, len(r.Layers), spectral)
 			}
@@ -125,7 +126,8 @@ func TestUAFNOFaults(t *testing.T) {
 				copy(y.Samples(n, n+1).Data[at:], in[0].Samples(n, n+1).Data)
 			}
 		})},
-		{"the first sum of an AFNO block missing", spectralFault("bottleneck.0.residual", func(y *tensor.Tensor, in []*tensor.Tensor) { copy(y.Data, in[1].Data) })},
+		{"the first sum of an AFNO block missing", spectralFault("bottleneck.0.residual",
+			func(y *tensor.Tensor, in []*tensor.Tensor) { copy(y.Data, in[1].Data) })},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

@@ -112,7 +112,8 @@ func (c *compiler) node(i int) error {
 			x := c.imaged(n.In[0])
 			r := c.newPass(x)
 			d.Op, d.Kernel = "batch norm", kernelName("rows")
-			r.norm = norm.NewBatchRows(to.Format, x.n, x.c, x.h, x.w, c.constant(n.In[3]), c.constant(n.In[4]), c.constant(n.In[1]), c.constant(n.In[2]), op.Eps)
+			r.norm = norm.NewBatchRows(to.Format, x.n, x.c, x.h, x.w, c.constant(n.In[3]), c.constant(n.In[4]),
+				c.constant(n.In[1]), c.constant(n.In[2]), op.Eps)
 			c.fasten(r.norm)
 			c.normed(out, r, to, d)
 			return nil
@@ -236,7 +237,8 @@ func (c *compiler) grouped(n *graph.Node, groups int, eps float64, d *describer)
 	r := c.newPass(x)
 	d.Kernel = kernelName("rows")
 	r.share(groups != x.c)
-	r.norm = norm.NewRows(to.Format, x.n, x.c, x.h, x.w, groups, c.constant(n.In[1]), c.constant(n.In[2]), eps, r.parts, &c.p.exact)
+	r.norm = norm.NewRows(to.Format, x.n, x.c, x.h, x.w, groups, c.constant(n.In[1]), c.constant(n.In[2]), eps,
+		r.parts, &c.p.exact)
 	c.fasten(r.norm)
 	c.normed(n.Out[0], r, to, d)
 }

@@ -31,7 +31,8 @@ func (c *compiler) fits(i int, op graph.Conv) bool {
 	n := &c.g.Nodes[i]
 	x, s := c.p.program.Type(n.In[0]).Shape, c.g.Values[n.In[1]].Const.Shape
 	g, err := op.Geometry(s[2], s[3])
-	if err != nil || s[2] != s[3] || s[2]%2 == 0 || g != conv.Square(g.Stride[0], s[2]/2, op.Padding) || min(x[2], x[3]) <= s[2]/2 {
+	if err != nil || s[2] != s[3] || s[2]%2 == 0 || g != conv.Square(g.Stride[0], s[2]/2, op.Padding) ||
+		min(x[2], x[3]) <= s[2]/2 {
 		return false
 	}
 	if op.Groups <= 1 && g.Stride[0] <= 1 {
@@ -49,7 +50,8 @@ func (c *compiler) kernel(i int, op graph.Conv) (*graph.Kernel, fp16.Format) {
 	if len(n.In) == 3 {
 		bias = c.g.Values[n.In[2]].Const
 	}
-	return c.g.Kept.Kernel(p.mode, p.program.Operand(i, 1), c.g.Values[n.In[1]].Const, bias, max(op.Groups, 1)), p.program.Type(n.Out[0]).Format
+	return c.g.Kept.Kernel(p.mode, p.program.Operand(i, 1), c.g.Values[n.In[1]].Const, bias, max(op.Groups, 1)),
+		p.program.Type(n.Out[0]).Format
 }
 
 // conv compiles a convolution, the rounding of its operands before and a bias that

@@ -24,7 +24,8 @@ func (p *Plan) Profile(out, in []*tensor.Tensor) (lines []string) {
 				flops += n.FLOPs
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%4d %8.3f ms %6.1f GFLOP/s %s", k, took.Seconds()*1e3, float64(flops)/took.Seconds()/1e9, strings.Join(names, "; ")))
+		lines = append(lines, fmt.Sprintf("%4d %8.3f ms %6.1f GFLOP/s %s",
+			k, took.Seconds()*1e3, float64(flops)/took.Seconds()/1e9, strings.Join(names, "; ")))
 	}
 	return lines
 }

@@ -105,7 +105,9 @@ func lines(n int, do func(r *flatPass, from, to int)) func(r *flatPass) func() {
 
 // flatPass adds the pass of a node, which makes dst, or a flat tensor of the node's shape if that
 // is nil.
-func (c *compiler) flatPass(i int, d *describer, kernel string, dst *flat, uses []*flat, make func(r *flatPass) func()) *flatPass {
+func (c *compiler) flatPass(
+	i int, d *describer, kernel string, dst *flat, uses []*flat, make func(r *flatPass) func(),
+) *flatPass {
 	n := &c.g.Nodes[i]
 	to := c.p.program.Type(n.Out[0])
 	if dst == nil {
@@ -191,24 +193,25 @@ func (c *compiler) ordered(f *flat) *flat {
 	dst := c.newFlat(f.shape)
 	last := len(f.shape) - 1
 	n, step := f.shape[last], f.steps[last]
-	c.p.passes = append(c.p.passes, &flatPass{p: c.p, dst: dst, uses: []*flat{f}, make: lines(n, func(r *flatPass, lo, hi int) {
-		dst, src := r.dst.numbers(), f.numbers()
-		for ; lo < hi; lo += n {
-			at, line := 0, lo/n
-			for a := last - 1; a >= 0; a-- {
-				at += line % f.shape[a] * f.steps[a]
-				line /= f.shape[a]
+	c.p.passes = append(c.p.passes,
+		&flatPass{p: c.p, dst: dst, uses: []*flat{f}, make: lines(n, func(r *flatPass, lo, hi int) {
+			dst, src := r.dst.numbers(), f.numbers()
+			for ; lo < hi; lo += n {
+				at, line := 0, lo/n
+				for a := last - 1; a >= 0; a-- {
+					at += line % f.shape[a] * f.steps[a]
+					line /= f.shape[a]
+				}
+				to := dst[lo:][:n]
+				if step == 1 {
+					copy(to, src[at:])
+					continue
+				}
+				for k := range to {
+					to[k] = src[at+k*step]
+				}
 			}
-			to := dst[lo:][:n]
-			if step == 1 {
-				copy(to, src[at:])
-				continue
-			}
-			for k := range to {
-				to[k] = src[at+k*step]
-			}
-		}
-	})})
+		})})
 	return dst
 }
 

@@ -44,7 +44,8 @@ func transformer(t *testing.T) (*graph.Graph, graph.Type) {
 	v = add(graph.Addition, constant(72), v)
 	v = add(graph.Reshape{Shape: graph.Ints{2, places, 3, heads, width}}, v)
 	v = add(graph.Permute{Axes: graph.Ints{2, 0, 3, 1, 4}}, v)
-	q, k, w := add(graph.IndexSelect{}, v, whole(0)), add(graph.IndexSelect{}, v, whole(1)), add(graph.IndexSelect{FromEnd: true}, v, whole(-1))
+	q, k, w := add(graph.IndexSelect{}, v, whole(0)), add(graph.IndexSelect{}, v, whole(1)),
+		add(graph.IndexSelect{FromEnd: true}, v, whole(-1))
 	s := add(graph.MatMul{}, q, add(graph.Transpose{A: -2, B: -1}, k))
 	s = add(graph.Binary{Of: pointwise.Mul}, s, g.Constant("c", tensor.Of(fp16.Float32, []float64{0.375})))
 	s = add(graph.Softmax{Axis: -1}, s)

@@ -18,8 +18,8 @@ import (
 )
 
 // TestFunctionsOfImages: functions of one number, products of two images and those with an image of one pixel, as
-// detectors and nets that squeeze have them, stay in images between convolutions and have the bits of Run, in every mode
-// and instruction set, for channels that leave blocks unfilled, with numbers that are not finite.
+// detectors and nets that squeeze have them, stay in images between convolutions and have the bits of Run, in every
+// mode and instruction set, for channels that leave blocks unfilled, with numbers that are not finite.
 func TestFunctionsOfImages(t *testing.T) {
 	isa := asm.ISA()
 	defer asm.Use(isa)
@@ -37,7 +37,8 @@ func TestFunctionsOfImages(t *testing.T) {
 			return g.Add(o, "", in...)
 		}
 		convolved := func(x, from, to, size int) int {
-			return g.Add(graph.Conv{Params: conv.Square(1, size/2, conv.Zeros)}, "", x, g.Constant("", random(r, fp16.Float32, to, from, size, size)))
+			return g.Add(graph.Conv{Params: conv.Square(1, size/2, conv.Zeros)}, "", x,
+				g.Constant("", random(r, fp16.Float32, to, from, size, size)))
 		}
 		x := g.Input("x")
 		y := convolved(x, 2, c, 3)
@@ -91,7 +92,8 @@ func TestFunctionsOfImages(t *testing.T) {
 			for k := range out {
 				for i, v := range out[k].Data {
 					if math.Float64bits(v) != math.Float64bits(want[k].Data[i]) {
-						t.Fatalf("trial %d, %s, %v, %s: number %d of output %d is %v, want %v", trial, name, m, isa, i, k, v, want[k].Data[i])
+						t.Fatalf("trial %d, %s, %v, %s: number %d of output %d is %v, want %v",
+							trial, name, m, isa, i, k, v, want[k].Data[i])
 					}
 				}
 			}

@@ -24,7 +24,8 @@ func TestMoreThanThereIs(t *testing.T) {
 	for _, c := range []struct {
 		op    string
 		shape []int
-		like  []int // of the inputs after the first: 0 is the first once more, 1 its transpose, 2 a convolution's weights, 3 an index
+		// of the inputs after the first: 0 is the first once more, 1 its transpose, 2 a convolution's weights, 3 an index
+		like  []int
 		attr  string
 		sizes []int // %d in attr
 	}{
@@ -94,7 +95,8 @@ func TestMoreThanThereIs(t *testing.T) {
 			_, planned := plan.New(g, graph.Mode{Precision: fp16.Float32}, of)
 			runtime.ReadMemStats(&after)
 			for _, err := range []error{run, planned} {
-				if err == nil || !strings.HasPrefix(err.Error(), "big: with output [") || !strings.Contains(err.Error(), " of memory: want at most 1.07 GB, which --memory says") {
+				if err == nil || !strings.HasPrefix(err.Error(), "big: with output [") ||
+					!strings.Contains(err.Error(), " of memory: want at most 1.07 GB, which --memory says") {
 					t.Errorf("%s %s: error %v, want one of the memory that names the node", c.op, attr, err)
 				}
 			}

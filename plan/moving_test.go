@@ -24,8 +24,10 @@ func TestMoving(t *testing.T) {
 	a := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "first", x, weights())
 	channels := g.Add(graph.Permute{Axes: graph.Ints{1, 0, 2, 3}}, "channels", a)
 	v := g.Add(graph.Flatten{Start: 1, End: -1}, "flat", channels)
-	w := g.Add(graph.IndexAdd{FromEnd: true}, "sums", v, places, g.Add(graph.IndexSelect{FromEnd: true}, "taken", v, places))
-	back := g.Add(graph.Permute{Axes: graph.Ints{1, 0, 2, 3}}, "back", g.Add(graph.Unflatten{Axis: 1, Sizes: graph.Ints{2, 6, -1}}, "image", w))
+	w := g.Add(graph.IndexAdd{FromEnd: true}, "sums", v, places,
+		g.Add(graph.IndexSelect{FromEnd: true}, "taken", v, places))
+	back := g.Add(graph.Permute{Axes: graph.Ints{1, 0, 2, 3}}, "back",
+		g.Add(graph.Unflatten{Axis: 1, Sizes: graph.Ints{2, 6, -1}}, "image", w))
 	parts := g.AddNode(graph.Chunk{Chunks: 2, Axis: 1}, "parts", 2, back)
 	joined := g.Add(graph.Cat{Axis: 1}, "joined", parts[1], parts[0])
 	b := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "last", joined, weights())

@@ -68,23 +68,45 @@ func TestNeedsAreTaken(t *testing.T) {
 		shape []int
 		nodes []node
 	}{
-		{"element by element", line, []node{{"exp", "{}", nil, 0}, {"tanh", "{}", nil, 0}, {"add", "{}", []int{1}, 0}, {"sigmoid", "{}", nil, 0}}},
-		{"moved", images, []node{{"permute", `{"dims":[0,2,3,1]}`, nil, 0}, {"flip", `{"dims":[1]}`, nil, 0}, {"reshape", `{"shape":[-1]}`, nil, 0}}},
+		{"element by element", line, []node{
+			{"exp", "{}", nil, 0}, {"tanh", "{}", nil, 0}, {"add", "{}", []int{1}, 0}, {"sigmoid", "{}", nil, 0},
+		}},
+		{"moved", images, []node{
+			{"permute", `{"dims":[0,2,3,1]}`, nil, 0},
+			{"flip", `{"dims":[1]}`, nil, 0},
+			{"reshape", `{"shape":[-1]}`, nil, 0},
+		}},
 		{"repeated", []int{1, 1 << 18}, []node{{"repeat", `{"repeats":[8,1]}`, nil, 0}, {"relu", "{}", nil, 0}}},
 		{"expanded", []int{1, 1 << 18}, []node{{"expand", `{"size":[8,-1]}`, nil, 0}, {"relu", "{}", nil, 0}}},
 		{"put together", line, []node{{"exp", "{}", nil, 0}, {"cat", `{"dim":0}`, []int{0, 1}, 0}, {"relu", "{}", nil, 0}}},
-		{"products", square, []node{{"matmul", "{}", []int{0}, 0}, {"softmax", `{"dim":-1}`, nil, 0}, {"matmul", "{}", []int{0}, 0}}},
-		{"resized", []int{1, 2, 256, 256}, []node{{"interpolate", `{"size":[1024,1024],"mode":"bilinear"}`, nil, 0}, {"relu", "{}", nil, 0}}},
+		{"products", square,
+			[]node{{"matmul", "{}", []int{0}, 0}, {"softmax", `{"dim":-1}`, nil, 0}, {"matmul", "{}", []int{0}, 0}}},
+		{"resized", []int{1, 2, 256, 256},
+			[]node{{"interpolate", `{"size":[1024,1024],"mode":"bilinear"}`, nil, 0}, {"relu", "{}", nil, 0}}},
 		{"resized, cubic", []int{1, 2, 256, 256}, []node{{"interpolate", `{"size":[1024,1024],"mode":"bicubic"}`, nil, 0}}},
-		{"padded", images, []node{{"pad", `{"before":[0,0,64,64],"after":[0,0,64,64]}`, nil, 0}, {"avg_pool2d", `{"kernel_size":[2,2]}`, nil, 0}}},
-		{"pooled", images, []node{{"max_pool2d", `{"kernel_size":[3,3],"stride":[1,1],"padding":[1,1]}`, nil, 0}, {"relu", "{}", nil, 0}}},
-		{"summed", images, []node{{"mean", `{"dim":[2,3],"keepdim":true}`, nil, 0}, {"sub", "{}", []int{0}, 0}, {"cumsum", `{"dim":3}`, nil, 0}}},
+		{"padded", images, []node{
+			{"pad", `{"before":[0,0,64,64],"after":[0,0,64,64]}`, nil, 0},
+			{"avg_pool2d", `{"kernel_size":[2,2]}`, nil, 0},
+		}},
+		{"pooled", images, []node{
+			{"max_pool2d", `{"kernel_size":[3,3],"stride":[1,1],"padding":[1,1]}`, nil, 0}, {"relu", "{}", nil, 0},
+		}},
+		{"summed", images, []node{
+			{"mean", `{"dim":[2,3],"keepdim":true}`, nil, 0},
+			{"sub", "{}", []int{0}, 0},
+			{"cumsum", `{"dim":3}`, nil, 0},
+		}},
 		{"in order", square, []node{{"sort", `{"dim":-1}`, nil, 2}}},
 		{"norms", square, []node{{"layer_norm", `{"normalized_shape":[768]}`, nil, 0}, {"gelu", "{}", nil, 0}}},
 		{"spectra", []int{8, 65536}, []node{{"fft_rfft", `{"dim":-1}`, nil, 0}}},
 		{"attention", []int{8, 1024, 16}, []node{{"scaled_dot_product_attention", "{}", []int{0, 0}, 0}}},
-		{"convolved", []int{1, 16, 128, 128}, []node{{"conv2d", `{"padding":[1,1]}`, []int{weights}, 0}, {"relu", "{}", nil, 0}, {"conv2d", `{"padding":[1,1]}`, []int{weights}, 0}}},
-		{"convolved, transposed", []int{1, 16, 96, 96}, []node{{"conv_transpose2d", `{"stride":[2,2]}`, []int{weights}, 0}, {"relu", "{}", nil, 0}}},
+		{"convolved", []int{1, 16, 128, 128}, []node{
+			{"conv2d", `{"padding":[1,1]}`, []int{weights}, 0},
+			{"relu", "{}", nil, 0},
+			{"conv2d", `{"padding":[1,1]}`, []int{weights}, 0},
+		}},
+		{"convolved, transposed", []int{1, 16, 96, 96},
+			[]node{{"conv_transpose2d", `{"stride":[2,2]}`, []int{weights}, 0}, {"relu", "{}", nil, 0}}},
 		{"outer", []int{2048}, []node{{"einsum", `{"equation":"i,j->ij"}`, []int{0}, 0}}},
 	} {
 		g := graph.New(nil)
@@ -130,6 +152,7 @@ func TestNeedsAreTaken(t *testing.T) {
 		report(c.name+", by a plan", took, fast.Needs())
 	}
 	if sumTook < sumSays/2 {
-		t.Errorf("all took %d MB, and said %d MB: who says twice too much refuses what there is room for", sumTook>>20, sumSays>>20)
+		t.Errorf("all took %d MB, and said %d MB: who says twice too much refuses what there is room for",
+			sumTook>>20, sumSays>>20)
 	}
 }

@@ -29,9 +29,11 @@ func resnet(r *rand.Rand, width int) *graph.Graph {
 		return g.Constant("w", t)
 	}
 	convolve := func(name string, x, ic, oc, side, stride int) int {
-		x = g.Add(graph.Conv{Params: conv.Square(stride, side/2, conv.Zeros)}, name, x, constant(math.Sqrt(2/float64(ic*side*side)), 0, oc, ic, side, side))
+		x = g.Add(graph.Conv{Params: conv.Square(stride, side/2, conv.Zeros)}, name, x,
+			constant(math.Sqrt(2/float64(ic*side*side)), 0, oc, ic, side, side))
 		variance := constant(0, 1, oc)
-		return g.Add(graph.BatchNorm{Eps: 1e-5}, name+".bn", x, constant(0.1, 1, oc), constant(0.1, 0, oc), constant(0.1, 0, oc), variance)
+		return g.Add(graph.BatchNorm{Eps: 1e-5}, name+".bn", x, constant(0.1, 1, oc), constant(0.1, 0, oc),
+			constant(0.1, 0, oc), variance)
 	}
 	relu := func(name string, x int) int { return g.Add(graph.Act{Func: act.ReLU}, name, x) }
 	x := relu("relu", convolve("stem", g.Input("x"), 3, width, 7, 2))
@@ -81,11 +83,13 @@ func vit(r *rand.Rand, side, patch, layers, heads, width int) *graph.Graph {
 		return op("linear", "", x, constant(1/math.Sqrt(float64(from)), 0, to, from), constant(0.1, 0, to))
 	}
 	tokens := side/patch*(side/patch) + 1
-	x := op("conv2d", fmt.Sprintf(`{"stride": %d}`, patch), g.Input("x"), constant(0.05, 0, width, 3, patch, patch), constant(0.1, 0, width))
+	x := op("conv2d", fmt.Sprintf(`{"stride": %d}`, patch), g.Input("x"), constant(0.05, 0, width, 3, patch, patch),
+		constant(0.1, 0, width))
 	x = op("permute", `{"dims": [0, 2, 1]}`, op("flatten", `{"start_dim": 2}`, x))
 	x = op("add", "", op("cat", `{"dim": 1}`, constant(0.02, 0, 1, 1, width), x), constant(0.02, 0, 1, tokens, width))
 	for range layers {
-		y := op("reshape", fmt.Sprintf(`{"shape": [1, %d, 3, %d, %d]}`, tokens, heads, width/heads), linear(normal(x), width, 3*width))
+		y := op("reshape", fmt.Sprintf(`{"shape": [1, %d, 3, %d, %d]}`, tokens, heads, width/heads),
+			linear(normal(x), width, 3*width))
 		y = op("permute", `{"dims": [2, 0, 3, 1, 4]}`, y)
 		var parts []int
 		for k := range 3 {

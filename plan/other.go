@@ -108,7 +108,8 @@ func (c *copyPass) run(p *Plan) {
 
 // imageable reports whether values of that type fit an image.
 func imageable(t graph.Type) bool {
-	return len(t.Shape) == 4 && min(t.Shape[0], t.Shape[1], t.Shape[2], t.Shape[3]) > 0 && t.Format != fp16.Float64 && t.Format != fp16.Int64
+	return len(t.Shape) == 4 && min(t.Shape[0], t.Shape[1], t.Shape[2], t.Shape[3]) > 0 && t.Format != fp16.Float64 &&
+		t.Format != fp16.Int64
 }
 
 // imaged returns a value as an image, which it must fit.
@@ -201,7 +202,8 @@ func (c *compiler) seen(i int, d *describer) bool {
 	}
 	x, to := c.values[n.In[0]], c.p.program.Type(n.Out[0])
 	from := c.tensored(x)
-	y := &value{id: n.Out[0], of: to, from: x.from, tensor: &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(to.Shape), Format: to.Format}, root: from.root}}
+	y := &value{id: n.Out[0], of: to, from: x.from,
+		tensor: &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(to.Shape), Format: to.Format}, root: from.root}}
 	c.slots = append(c.slots, y.tensor)
 	if c.only(x) {
 		y.open = x.open

@@ -65,7 +65,13 @@ func TestPieces(t *testing.T) {
 		if trial%5 == 0 {
 			in.Data[r.IntN(len(in.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(3)]
 		}
-		for _, mode := range []graph.Mode{{Precision: fp16.Float32}, {Precision: fp16.Float32, Fast: true}, {Precision: fp16.BFloat16, Autocast: graph.CPU2}, {Precision: fp16.Float16, Autocast: graph.CUDA2}, {Precision: fp16.TF32}} {
+		for _, mode := range []graph.Mode{
+			{Precision: fp16.Float32},
+			{Precision: fp16.Float32, Fast: true},
+			{Precision: fp16.BFloat16, Autocast: graph.CPU2},
+			{Precision: fp16.Float16, Autocast: graph.CUDA2},
+			{Precision: fp16.TF32},
+		} {
 			p, err := plan.New(g, mode, of, ofW)
 			if err != nil {
 				t.Fatal(err)

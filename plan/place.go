@@ -9,7 +9,9 @@ import (
 // place finds memory for all that lies between passes, and takes it if there is so much.
 func (c *compiler) place() error {
 	images, flats, slots := c.placeImages(), c.placeFlats(), c.placeSlots()
-	if err := c.fitIn(memory.Sum(memory.Product(4, int64(images)), memory.Product(4, int64(flats)), memory.Product(8, int64(slots)))); err != nil {
+	if err := c.fitIn(
+		memory.Sum(memory.Product(4, int64(images)), memory.Product(4, int64(flats)), memory.Product(8, int64(slots))),
+	); err != nil {
 		return err
 	}
 	c.takeImages(images)
@@ -63,7 +65,8 @@ func (c *compiler) placeImages() (most int) {
 	for i, x := range p.passes {
 		if r, ok := x.(*rowPass); ok {
 			for _, s := range r.stages {
-				if a, ok := s.(pairStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) { // a norm may read its source again
+				// a norm may read its source again
+				if a, ok := s.(pairStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) {
 					r.dst.in = a.other
 				}
 			}

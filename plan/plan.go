@@ -58,7 +58,9 @@ type Node struct {
 	Pass   int    `json:"pass"`   // operations of one pass are done row by row together
 	Kernel string `json:"kernel"` // what runs
 	FLOPs  int64  `json:"flops"`  // of a convolution, multiplications and additions of its definition
-	Bytes  int64  `json:"bytes"`  // that the first operation of a pass reads and the last one writes: 4 of a number of an image or a flat tensor, 8 of a tensor, none of weights
+	// that the first operation of a pass reads and the last one writes: 4 of a number of an image or a flat tensor, 8
+	// of a tensor, none of weights
+	Bytes int64 `json:"bytes"`
 }
 
 // pass is one sweep over images.

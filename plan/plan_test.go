@@ -31,7 +31,8 @@ func network(r *rand.Rand) *graph.Graph {
 	x, y := g.Input("x"), g.Input("y")
 	constant := func(name string, shape ...int) int { return g.Constant(name, random(r, fp16.Float32, shape...)) }
 	weighted := func(of, oc, ic, side, stride int) int {
-		return g.Add(graph.Conv{Params: conv.Square(stride, side/2, conv.Zeros)}, "conv", of, constant("w", oc, ic, side, side), constant("b", oc))
+		return g.Add(graph.Conv{Params: conv.Square(stride, side/2, conv.Zeros)}, "conv", of,
+			constant("w", oc, ic, side, side), constant("b", oc))
 	}
 	a := weighted(x, 12, 3, 3, 1)
 	n := g.Add(graph.InstanceNorm{Eps: 1e-5}, "norm", a, constant("w", 12), constant("b", 12))
@@ -53,7 +54,9 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		types := []graph.Type{{Shape: []int{2, 3, 9, 12}, Format: fp16.Float32}, {Shape: []int{2, 8, 5, 6}, Format: fp16.Float32}}
+		types := []graph.Type{
+			{Shape: []int{2, 3, 9, 12}, Format: fp16.Float32}, {Shape: []int{2, 8, 5, 6}, Format: fp16.Float32},
+		}
 		p, err := plan.New(g, mode, types...)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +124,9 @@ func TestConvolutions(t *testing.T) {
 		y := g.Add(op, "conv", in...)
 		z := g.Add(graph.Act{Func: act.ReLU}, "after", y)
 		g.Outputs = []int{z, y}
-		m := [][2]string{{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cpu"}, {"float16", "cuda:1.13"}}[trial%5]
+		m := [][2]string{
+			{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cpu"}, {"float16", "cuda:1.13"},
+		}[trial%5]
 		mode, err := graph.ParseMode(m[0], m[1])
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +140,9 @@ func TestConvolutions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := []*tensor.Tensor{tensor.New(p.Type(0).Format, p.Type(0).Shape...), tensor.New(p.Type(1).Format, p.Type(1).Shape...)}
+		out := []*tensor.Tensor{
+			tensor.New(p.Type(0).Format, p.Type(0).Shape...), tensor.New(p.Type(1).Format, p.Type(1).Shape...),
+		}
 		for range 2 {
 			image := random(r, fp16.Float32, of.Shape...)
 			want, err := program.Run(&graph.Run{}, image)
@@ -147,7 +154,8 @@ func TestConvolutions(t *testing.T) {
 			}
 			for k := range want {
 				if !slices.Equal(out[k].Data, want[k].Data) {
-					t.Errorf("trial %d: %+v of %v by %v, %v: output %d differs", trial, op, of.Shape, g.Values[in[1]].Const.Shape, mode, k)
+					t.Errorf("trial %d: %+v of %v by %v, %v: output %d differs",
+						trial, op, of.Shape, g.Values[in[1]].Const.Shape, mode, k)
 				}
 			}
 		}
@@ -185,7 +193,9 @@ func TestNew(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	g := network(rand.New(rand.NewPCG(1, 2)))
-	types := []graph.Type{{Shape: []int{1, 3, 8, 8}, Format: fp16.Float32}, {Shape: []int{1, 8, 4, 4}, Format: fp16.Float32}}
+	types := []graph.Type{
+		{Shape: []int{1, 3, 8, 8}, Format: fp16.Float32}, {Shape: []int{1, 8, 4, 4}, Format: fp16.Float32},
+	}
 	p, err := plan.New(g, graph.Mode{Precision: fp16.Float32}, types...)
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +215,8 @@ func TestMisuse(t *testing.T) {
 			run()
 		}()
 	}
-	if err := p.Run(nil, noise.Time{}, []*tensor.Tensor{y, y.Clone(), y.Clone()}, []*tensor.Tensor{x, tensor.Like(y)}); err != nil {
+	if err := p.Run(nil, noise.Time{}, []*tensor.Tensor{y, y.Clone(), y.Clone()},
+		[]*tensor.Tensor{x, tensor.Like(y)}); err != nil {
 		t.Errorf("after misuse: %v", err)
 	}
 }
@@ -217,7 +228,8 @@ func TestWiderThanInput(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	g := graph.New(new(graph.Kept))
 	x := g.Input("x")
-	c := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "conv", x, g.Constant("w", random(r, fp16.Float32, 8, 3, 3, 3)))
+	c := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "conv", x,
+		g.Constant("w", random(r, fp16.Float32, 8, 3, 3, 3)))
 	up := g.Add(graph.NewInterpolate("nearest", 8), "up", c)
 	g.Outputs = []int{g.Add(graph.Act{Func: act.ReLU}, "relu", up)}
 	mode := graph.Mode{Precision: fp16.TF32}

@@ -28,7 +28,8 @@ func (c *compiler) max(i int, op graph.MaxPool, d *describer) (bool, error) {
 		return false, err
 	}
 	x, to := c.imaged(n.In[0]), c.p.program.Type(n.Out[0])
-	pass := &maxPass{p: c.p, src: x.virtual, dst: c.image(to.Format, x.n, x.c, to.Shape[2], to.Shape[3]), rows: windows[0].Of, cols: windows[1].Of}
+	pass := &maxPass{p: c.p, src: x.virtual, dst: c.image(to.Format, x.n, x.c, to.Shape[2], to.Shape[3]),
+		rows: windows[0].Of, cols: windows[1].Of}
 	c.p.passes = append(c.p.passes, pass)
 	d.Op, d.Kernel, d.pass = op.Name(), kernelName("rows"), pass
 	c.described = append(c.described, d)
@@ -77,7 +78,8 @@ func alike(of []pool.Window) (lo, hi, step int) {
 		if to < len(of) {
 			by = of[to].First - of[from].First
 		}
-		for to < len(of) && by > 0 && of[to].Count == of[from].Count && of[to].Step == of[from].Step && of[to].First-of[to-1].First == by {
+		for to < len(of) && by > 0 && of[to].Count == of[from].Count && of[to].Step == of[from].Step &&
+			of[to].First-of[to-1].First == by {
 			to++
 		}
 		if of[from].Count > 0 && to-from > hi-lo {

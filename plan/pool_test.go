@@ -18,8 +18,10 @@ func TestMaxPool(t *testing.T) {
 	r := rand.New(rand.NewPCG(61, 62))
 	specials := []float64{0, math.Copysign(0, -1), fp16.NaN, math.Inf(1), math.Inf(-1), 1, -1}
 	for _, attributes := range []string{
-		`{"kernel_size": 3, "stride": 2, "padding": 1}`, `{"kernel_size": 2, "stride": 2}`, `{"kernel_size": 3, "stride": 1, "padding": 1}`,
-		`{"kernel_size": [5, 2], "stride": [1, 3], "padding": [2, 1], "ceil_mode": true}`, `{"kernel_size": 3, "stride": 2, "dilation": 2, "padding": 1}`,
+		`{"kernel_size": 3, "stride": 2, "padding": 1}`, `{"kernel_size": 2, "stride": 2}`,
+		`{"kernel_size": 3, "stride": 1, "padding": 1}`,
+		`{"kernel_size": [5, 2], "stride": [1, 3], "padding": [2, 1], "ceil_mode": true}`,
+		`{"kernel_size": 3, "stride": 2, "dilation": 2, "padding": 1}`,
 		`{"kernel_size": 1, "stride": 1}`, `{"kernel_size": 7, "stride": 4, "padding": 3, "ceil_mode": true}`,
 	} {
 		op, err := graph.Bind("max_pool2d", []byte(attributes))

@@ -80,7 +80,8 @@ func TestRandomGraphs(t *testing.T) {
 			all.Write(sum)
 		}
 	}
-	t.Logf("%d graphs: %d evaluated, %d refused by their mode, %d plans, %d evaluations with an error, digest %x", *graphs, evaluated, refused, planned, failed, all.Sum(nil)[:8])
+	t.Logf("%d graphs: %d evaluated, %d refused by their mode, %d plans, %d evaluations with an error, digest %x",
+		*graphs, evaluated, refused, planned, failed, all.Sum(nil)[:8])
 	if evaluated < *graphs*8/10 {
 		t.Errorf("%d of %d graphs were evaluated", evaluated, *graphs)
 	}

@@ -22,7 +22,8 @@ type worker struct {
 }
 
 func newWorker(w int) *worker {
-	return &worker{row: [2][]float32{asm.Aligned[float32](8 * w), asm.Aligned[float32](8 * w)}, norm: norm.NewSpace(w), act: act.NewSpace(w), noise: noise.NewRowSpace(w)}
+	return &worker{row: [2][]float32{asm.Aligned[float32](8 * w), asm.Aligned[float32](8 * w)}, norm: norm.NewSpace(w),
+		act: act.NewSpace(w), noise: noise.NewRowSpace(w)}
 }
 
 // workerBytes is about the memory of a worker.

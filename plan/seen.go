@@ -20,7 +20,8 @@ type seen struct {
 func (c *compiler) seenApart(i int, d *describer) bool {
 	n := &c.g.Nodes[i]
 	x := c.values[n.In[0]]
-	if x == nil || c.p.mode.Fast || x.input != nil || x.virtual != nil || x.tensor == nil && x.seen == nil || !c.multiplied(n.Out[0]) {
+	if x == nil || c.p.mode.Fast || x.input != nil || x.virtual != nil || x.tensor == nil && x.seen == nil ||
+		!c.multiplied(n.Out[0]) {
 		return false
 	}
 	from := x.seen
@@ -31,7 +32,9 @@ func (c *compiler) seenApart(i int, d *describer) bool {
 	if !ok {
 		return false
 	}
-	c.values[n.Out[0]] = &value{id: n.Out[0], of: c.p.program.Type(n.Out[0]), from: x.from, seen: &seen{from.of, from.first + first, steps}}
+	c.values[n.Out[0]] = &value{
+		id: n.Out[0], of: c.p.program.Type(n.Out[0]), from: x.from, seen: &seen{from.of, from.first + first, steps},
+	}
 	d.Op, d.Kernel, d.pass = n.Op.Name(), "none", c.latest()
 	c.described = append(c.described, d)
 	return true

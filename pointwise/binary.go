@@ -146,7 +146,8 @@ func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
 	if op == Minimum || op == Maximum {
 		return extremes(op, to, a, b)
 	}
-	if int(op) >= len(operations) || !plainly(to, op, a, b) || to != fp16.Float64 && (a == fp16.Float64 || b == fp16.Float64) {
+	if int(op) >= len(operations) || !plainly(to, op, a, b) ||
+		to != fp16.Float64 && (a == fp16.Float64 || b == fp16.Float64) {
 		return nil
 	}
 	return func(dst, a, b []float64) {

@@ -76,11 +76,15 @@ func TestChoices(t *testing.T) {
 			}
 			return a
 		},
-		Equal: func(a, b float64) float64 { return truth(a == b) }, NotEqual: func(a, b float64) float64 { return truth(a != b) },
-		Less: func(a, b float64) float64 { return truth(a < b) }, LessEqual: func(a, b float64) float64 { return truth(a <= b) },
-		Greater: func(a, b float64) float64 { return truth(a > b) }, GreaterEqual: func(a, b float64) float64 { return truth(a >= b) },
-		And: func(a, b float64) float64 { return truth(a != 0 && b != 0) }, Or: func(a, b float64) float64 { return truth(a != 0 || b != 0) },
-		Xor: func(a, b float64) float64 { return truth((a != 0) != (b != 0)) },
+		Equal:        func(a, b float64) float64 { return truth(a == b) },
+		NotEqual:     func(a, b float64) float64 { return truth(a != b) },
+		Less:         func(a, b float64) float64 { return truth(a < b) },
+		LessEqual:    func(a, b float64) float64 { return truth(a <= b) },
+		Greater:      func(a, b float64) float64 { return truth(a > b) },
+		GreaterEqual: func(a, b float64) float64 { return truth(a >= b) },
+		And:          func(a, b float64) float64 { return truth(a != 0 && b != 0) },
+		Or:           func(a, b float64) float64 { return truth(a != 0 || b != 0) },
+		Xor:          func(a, b float64) float64 { return truth((a != 0) != (b != 0)) },
 	}
 	o := hashed.New(t, *elements)
 	for op := Add; op <= Xor; op++ {
@@ -283,11 +287,13 @@ func TestSettlePow(t *testing.T) {
 
 // The special cases of pow are those of math.Pow, which has IEEE 754's.
 func TestPowSpecials(t *testing.T) {
-	v := []float64{0, negZero, 1, -1, inf, -inf, fp16.NaN, 2, -2, 0.5, -0.5, 3, -3, 1e38, -1e38, 0x1p24 + 2, 16777215, -16777215, 2.5}
+	v := []float64{0, negZero, 1, -1, inf, -inf, fp16.NaN, 2, -2, 0.5, -0.5, 3, -3, 1e38, -1e38, 0x1p24 + 2,
+		16777215, -16777215, 2.5}
 	for _, a := range v {
 		for _, b := range v {
 			got, want := operations[Pow].at(a, b, fp16.Float32), math.Pow(a, b)
-			if special := math.IsInf(want, 0) || want == 0 || want != want || math.Abs(want) == 1; special && math.Float64bits(got) != math.Float64bits(fp16.Float32.Round(want)) {
+			if special := math.IsInf(want, 0) || want == 0 || want != want || math.Abs(want) == 1; special &&
+				math.Float64bits(got) != math.Float64bits(fp16.Float32.Round(want)) {
 				t.Errorf("pow(%g, %g) = %g, want %g", a, b, got, want)
 			}
 		}
@@ -299,22 +305,33 @@ func TestBinarySpecials(t *testing.T) {
 		op         Op
 		a, b, want float64
 	}{
-		{Add, inf, -inf, nan}, {Add, inf, 1, inf}, {Add, 1, -inf, -inf}, {Add, nan, 1, nan}, {Add, negZero, negZero, negZero}, {Add, 1, -1, 0},
+		{Add, inf, -inf, nan}, {Add, inf, 1, inf}, {Add, 1, -inf, -inf}, {Add, nan, 1, nan},
+		{Add, negZero, negZero, negZero}, {Add, 1, -1, 0},
 		{Sub, inf, inf, nan}, {Sub, -inf, inf, -inf}, {Sub, 0, 0, 0}, {Sub, negZero, 0, negZero}, {Sub, 1, nan, nan},
 		{Mul, 0, inf, nan}, {Mul, -1, inf, -inf}, {Mul, negZero, 2, negZero}, {Mul, nan, 0, nan},
-		{Div, 0, 0, nan}, {Div, inf, inf, nan}, {Div, 1, negZero, -inf}, {Div, -1, 0, -inf}, {Div, 1, -inf, negZero}, {Div, nan, 1, nan},
-		{Atan2, 0, 0, 0}, {Atan2, negZero, 1, negZero}, {Atan2, 0, negZero, math.Pi}, {Atan2, negZero, -1, -math.Pi}, {Atan2, 1, negZero, math.Pi / 2},
-		{Atan2, -3, 0, -math.Pi / 2}, {Atan2, 2, inf, 0}, {Atan2, -2, inf, negZero}, {Atan2, -2, -inf, -math.Pi}, {Atan2, inf, 2, math.Pi / 2},
+		{Div, 0, 0, nan}, {Div, inf, inf, nan}, {Div, 1, negZero, -inf}, {Div, -1, 0, -inf}, {Div, 1, -inf, negZero},
+		{Div, nan, 1, nan},
+		{Atan2, 0, 0, 0}, {Atan2, negZero, 1, negZero}, {Atan2, 0, negZero, math.Pi}, {Atan2, negZero, -1, -math.Pi},
+		{Atan2, 1, negZero, math.Pi / 2},
+		{Atan2, -3, 0, -math.Pi / 2}, {Atan2, 2, inf, 0}, {Atan2, -2, inf, negZero}, {Atan2, -2, -inf, -math.Pi},
+		{Atan2, inf, 2, math.Pi / 2},
 		{Atan2, inf, inf, math.Pi / 4}, {Atan2, -inf, -inf, -3 * math.Pi / 4}, {Atan2, nan, 1, nan}, {Atan2, 1, nan, nan},
 		{Minimum, 1, nan, nan}, {Minimum, nan, 1, nan}, {Minimum, 0, negZero, negZero}, {Minimum, -inf, 3, -inf},
 		{Maximum, 1, nan, nan}, {Maximum, nan, inf, nan}, {Maximum, negZero, 0, 0}, {Maximum, -inf, 3, 3},
 		{FMin, 1, nan, 1}, {FMin, nan, 1, 1}, {FMin, nan, nan, nan}, {FMin, 0, negZero, negZero}, {FMin, 2, 1, 1},
 		{FMax, 1, nan, 1}, {FMax, nan, -inf, -inf}, {FMax, nan, nan, nan}, {FMax, negZero, 0, 0}, {FMax, 2, 1, 2},
 		{PReLU, -inf, 0, nan}, {PReLU, inf, nan, inf}, {PReLU, negZero, 2, negZero}, {PReLU, nan, 1, nan}, {PReLU, -2, -3, 6},
-		{FMod, 5, -3, 2}, {FMod, -5, 3, -2}, {FMod, -6, 3, negZero}, {FMod, 1, 0, nan}, {FMod, inf, 1, nan}, {FMod, -1, inf, -1}, {FMod, negZero, 2, negZero}, {FMod, nan, 1, nan}, {FMod, 1, nan, nan},
-		{Remainder, 5, -3, -1}, {Remainder, -5, 3, 1}, {Remainder, -6, 3, negZero}, {Remainder, 1, 0, nan}, {Remainder, inf, 1, nan}, {Remainder, -1, inf, inf}, {Remainder, 1, inf, 1}, {Remainder, 1, -inf, -inf}, {Remainder, 0, -2, 0}, {Remainder, nan, 1, nan},
-		{FloorDivide, 5, -3, -2}, {FloorDivide, -5, -3, 1}, {FloorDivide, 1, 0, inf}, {FloorDivide, -1, 0, -inf}, {FloorDivide, 0, 0, nan}, {FloorDivide, inf, 2, nan}, {FloorDivide, -1, inf, -1}, {FloorDivide, 1, inf, 0}, {FloorDivide, negZero, 2, negZero}, {FloorDivide, 1, nan, nan},
-		{TruncDivide, 5, -3, -1}, {TruncDivide, -1, 3, negZero}, {TruncDivide, 1, 0, inf}, {TruncDivide, 0, 0, nan}, {TruncDivide, inf, -2, -inf}, {TruncDivide, inf, inf, nan}, {TruncDivide, -1, inf, negZero}, {TruncDivide, nan, 1, nan},
+		{FMod, 5, -3, 2}, {FMod, -5, 3, -2}, {FMod, -6, 3, negZero}, {FMod, 1, 0, nan}, {FMod, inf, 1, nan},
+		{FMod, -1, inf, -1}, {FMod, negZero, 2, negZero}, {FMod, nan, 1, nan}, {FMod, 1, nan, nan},
+		{Remainder, 5, -3, -1}, {Remainder, -5, 3, 1}, {Remainder, -6, 3, negZero}, {Remainder, 1, 0, nan},
+		{Remainder, inf, 1, nan}, {Remainder, -1, inf, inf}, {Remainder, 1, inf, 1}, {Remainder, 1, -inf, -inf},
+		{Remainder, 0, -2, 0}, {Remainder, nan, 1, nan},
+		{FloorDivide, 5, -3, -2}, {FloorDivide, -5, -3, 1}, {FloorDivide, 1, 0, inf}, {FloorDivide, -1, 0, -inf},
+		{FloorDivide, 0, 0, nan}, {FloorDivide, inf, 2, nan}, {FloorDivide, -1, inf, -1}, {FloorDivide, 1, inf, 0},
+		{FloorDivide, negZero, 2, negZero}, {FloorDivide, 1, nan, nan},
+		{TruncDivide, 5, -3, -1}, {TruncDivide, -1, 3, negZero}, {TruncDivide, 1, 0, inf}, {TruncDivide, 0, 0, nan},
+		{TruncDivide, inf, -2, -inf}, {TruncDivide, inf, inf, nan}, {TruncDivide, -1, inf, negZero},
+		{TruncDivide, nan, 1, nan},
 		{Equal, nan, nan, 0}, {Equal, 0, negZero, 1}, {Equal, inf, inf, 1}, {Equal, 1, 2, 0},
 		{NotEqual, nan, nan, 1}, {NotEqual, 0, negZero, 0}, {NotEqual, 1, 2, 1},
 		{Less, nan, 1, 0}, {Less, 1, 2, 1}, {Less, 2, 2, 0}, {Less, -inf, inf, 1},
@@ -326,7 +343,8 @@ func TestBinarySpecials(t *testing.T) {
 		{Xor, 1, 2, 0}, {Xor, 0, 2, 1}, {Xor, nan, 0, 1}, {Xor, 0, 0, 0},
 	} {
 		for _, f := range append(short, fp16.Float64) {
-			if got, want := pairwise([]float64{c.a}, []float64{c.b}, c.op, fp16.Float32, f)[0], f.Round(c.want); math.Float64bits(got) != math.Float64bits(want) {
+			if got, want := pairwise([]float64{c.a}, []float64{c.b}, c.op, fp16.Float32, f)[0],
+				f.Round(c.want); math.Float64bits(got) != math.Float64bits(want) {
 				t.Errorf("%v(%g, %g) in %v = %g, want %g", c.op, c.a, c.b, f, got, c.want)
 			}
 		}
@@ -356,7 +374,8 @@ func TestFloat64Binary(t *testing.T) {
 			if exact.Sign() != 0 {
 				want, _ = exact.Float64()
 			}
-			if got := pairwise([]float64{a}, []float64{b}, op, fp16.Float64, fp16.Float64)[0]; math.Float64bits(got) != math.Float64bits(want) {
+			if got := pairwise([]float64{a}, []float64{b}, op, fp16.Float64, fp16.Float64)[0]; math.Float64bits(got) !=
+				math.Float64bits(want) {
 				t.Fatalf("%v(%x, %x) = %x, want %x", op, a, b, got, want)
 			}
 		}

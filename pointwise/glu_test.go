@@ -84,7 +84,8 @@ func TestGLUShapes(t *testing.T) {
 	for _, c := range []struct {
 		shape []int
 		axis  int
-	}{{[]int{4}, 0}, {[]int{2, 6, 3}, 1}, {[]int{3, 5, 8}, 2}, {[]int{2, 3}, 0}, {[]int{0, 4}, 1}, {[]int{3, 0}, 1}, {[]int{3, 2 * chunk}, 1}} {
+	}{{[]int{4}, 0}, {[]int{2, 6, 3}, 1}, {[]int{3, 5, 8}, 2}, {[]int{2, 3}, 0}, {[]int{0, 4}, 1}, {[]int{3, 0}, 1},
+		{[]int{3, 2 * chunk}, 1}} {
 		x := tensor.New(fp16.Float64, c.shape...)
 		for i := range x.Data {
 			x.Data[i] = 3 * r.NormFloat64()
@@ -123,8 +124,9 @@ func TestGLUShapes(t *testing.T) {
 }
 
 func TestGLUSpecials(t *testing.T) {
-	for _, c := range [][3]float64{{inf, -1000, inf}, {-inf, 3, -inf}, {inf, inf, inf}, {inf, -inf, nan}, {-3, -inf, negZero}, {-3, inf, -3}, {negZero, 5, negZero},
-		{0, -inf, 0}, {nan, 1, nan}, {1, nan, nan}, {3, 0, 1.5}, {3, negZero, 1.5}, {-3, -1000, negZero}, {3, 1000, 3}, {0, nan, nan}} {
+	for _, c := range [][3]float64{{inf, -1000, inf}, {-inf, 3, -inf}, {inf, inf, inf}, {inf, -inf, nan},
+		{-3, -inf, negZero}, {-3, inf, -3}, {negZero, 5, negZero}, {0, -inf, 0}, {nan, 1, nan}, {1, nan, nan},
+		{3, 0, 1.5}, {3, negZero, 1.5}, {-3, -1000, negZero}, {3, 1000, 3}, {0, nan, nan}} {
 		for _, f := range append(short, fp16.Float64) {
 			if got := gated.at(c[0], c[1], f); math.Float64bits(got) != math.Float64bits(f.Round(c[2])) {
 				t.Errorf("%g sigmoid(%g) in %v = %g, want %g", c[0], c[1], f, got, c[2])

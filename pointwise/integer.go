@@ -33,7 +33,9 @@ const (
 	Uint64
 )
 
-var integers = [...]string{"bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
+var integers = [...]string{
+	"bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+}
 
 // ParseInteger returns the type of that name, such as "int8". Any other name is an error
 // that lists them.

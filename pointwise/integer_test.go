@@ -17,8 +17,9 @@ import (
 
 // TestIntegerTypes: types have the ranges that Go's have.
 func TestIntegerTypes(t *testing.T) {
-	for name, want := range map[string][2]float64{"bool": {0, 1}, "int2": {-2, 1}, "uint2": {0, 3}, "int4": {-8, 7}, "uint4": {0, 15}, "int8": {math.MinInt8, math.MaxInt8},
-		"uint8": {0, math.MaxUint8}, "int16": {math.MinInt16, math.MaxInt16}, "uint16": {0, math.MaxUint16}, "int32": {math.MinInt32, math.MaxInt32},
+	for name, want := range map[string][2]float64{"bool": {0, 1}, "int2": {-2, 1}, "uint2": {0, 3},
+		"int4": {-8, 7}, "uint4": {0, 15}, "int8": {math.MinInt8, math.MaxInt8}, "uint8": {0, math.MaxUint8},
+		"int16": {math.MinInt16, math.MaxInt16}, "uint16": {0, math.MaxUint16}, "int32": {math.MinInt32, math.MaxInt32},
 		"uint32": {0, math.MaxUint32}, "int64": {-1 << 53, 1 << 53}, "uint64": {0, 1 << 53}} {
 		of, err := ParseInteger(name)
 		if lo, hi := of.Range(); err != nil || lo != want[0] || hi != want[1] || of.String() != name {
@@ -38,8 +39,9 @@ func TestToIntegers(t *testing.T) {
 		Int8: func(v int64) int64 { return int64(int8(v)) }, Uint8: func(v int64) int64 { return int64(uint8(v)) },
 		Int16: func(v int64) int64 { return int64(int16(v)) }, Uint16: func(v int64) int64 { return int64(uint16(v)) },
 		Int32: func(v int64) int64 { return int64(int32(v)) }, Uint32: func(v int64) int64 { return int64(uint32(v)) },
-		Int4: func(v int64) int64 { return v << 60 >> 60 }, Uint4: func(v int64) int64 { return v & 15 }, Int64: func(v int64) int64 { return v },
-		Bool: func(v int64) int64 { return int64(truth(v != 0)) },
+		Int4: func(v int64) int64 { return v << 60 >> 60 }, Uint4: func(v int64) int64 { return v & 15 },
+		Int64: func(v int64) int64 { return v },
+		Bool:  func(v int64) int64 { return int64(truth(v != 0)) },
 	}
 	for _, to := range slices.Sorted(maps.Keys(go8)) {
 		conversion := go8[to]
@@ -61,7 +63,8 @@ func TestToIntegers(t *testing.T) {
 		for _, c := range []struct {
 			v, want float64
 			ok      bool
-		}{{0.9, 0, true}, {hi, hi, true}, {lo, lo, true}, {hi + 1, 0, false}, {lo - 1, 0, false}, {nan, 0, false}, {inf, 0, false}, {negZero, 0, true}} {
+		}{{0.9, 0, true}, {hi, hi, true}, {lo, lo, true}, {hi + 1, 0, false}, {lo - 1, 0, false}, {nan, 0, false},
+			{inf, 0, false}, {negZero, 0, true}} {
 			if to == Int64 && !c.ok && c.v-c.v == 0 || to == Bool {
 				continue // 2^53+1 is no float64
 			}
@@ -73,7 +76,8 @@ func TestToIntegers(t *testing.T) {
 		}
 	}
 	y := tensor.New(fp16.Int64, 6)
-	if err := ToIntegers(y, tensor.Of(fp16.Float32, []float64{0, negZero, nan, inf, 0.1, -3}, 6), Bool); err != nil || y.Data[0]+y.Data[1] != 0 || y.Data[2]+y.Data[3]+y.Data[4]+y.Data[5] != 4 {
+	if err := ToIntegers(y, tensor.Of(fp16.Float32, []float64{0, negZero, nan, inf, 0.1, -3}, 6), Bool); err != nil ||
+		y.Data[0]+y.Data[1] != 0 || y.Data[2]+y.Data[3]+y.Data[4]+y.Data[5] != 4 {
 		t.Errorf("truth values %v, %v", y.Data, err)
 	}
 }
@@ -156,7 +160,8 @@ func TestQuantize(t *testing.T) {
 	t.Logf("%d elements, %d wrong, %d ties", n, wrong, ties)
 	y := tensor.New(fp16.Int64, 1)
 	for _, c := range [][2]float64{{nan, 1}, {0, 0}, {1, nan}} {
-		if err := Quantize(y, tensor.Of(fp16.Float32, c[:1], 1), tensor.Of(fp16.Float32, c[1:], 1), nil, Int8); err == nil || err.Error() != "element 0: NaN: want a number to quantize" {
+		if err := Quantize(y, tensor.Of(fp16.Float32, c[:1], 1), tensor.Of(fp16.Float32, c[1:], 1), nil, Int8); err ==
+			nil || err.Error() != "element 0: NaN: want a number to quantize" {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -186,9 +191,11 @@ func TestDequantize(t *testing.T) {
 				if n++; !o.Judge {
 					continue
 				}
-				want := bigref.Exactly(x.Data[i]).Sub(bigref.Exactly(z.Data[i])).Mul(bigref.Exactly(s.Data[i])).Or(f, func() float64 {
-					return bigref.Round(new(big.Rat).Mul(new(big.Rat).Sub(bigref.Rat(x.Data[i]), bigref.Rat(z.Data[i])), bigref.Rat(s.Data[i])), f)
-				})
+				want := bigref.Exactly(x.Data[i]).Sub(bigref.Exactly(z.Data[i])).Mul(bigref.Exactly(s.Data[i])).Or(f,
+					func() float64 {
+						return bigref.Round(new(big.Rat).Mul(new(big.Rat).Sub(bigref.Rat(x.Data[i]), bigref.Rat(z.Data[i])),
+							bigref.Rat(s.Data[i])), f)
+					})
 				if got != want {
 					if wrong++; wrong < 5 {
 						t.Errorf("%v: (%v - %v) %x: %x, want %x", f, x.Data[i], z.Data[i], s.Data[i], got, want)
@@ -247,7 +254,8 @@ func TestQuantizeDynamic(t *testing.T) {
 		step := bigref.Round(new(big.Rat).Quo(new(big.Rat).Sub(greatest, least), big.NewRat(255, 1)), f)
 		at := whole(new(big.Rat).Quo(new(big.Rat).Neg(least), bigref.Rat(step)))
 		if at = min(max(at, 0), 255); scale.Data[0] != step || zero.Data[0] != at {
-			t.Fatalf("%v to %v in %v: scale %x, zero point %v: want %x, %v", least, greatest, f, scale.Data[0], zero.Data[0], step, at)
+			t.Fatalf("%v to %v in %v: scale %x, zero point %v: want %x, %v",
+				least, greatest, f, scale.Data[0], zero.Data[0], step, at)
 		}
 		for i, v := range x.Data {
 			n++
@@ -258,16 +266,19 @@ func TestQuantizeDynamic(t *testing.T) {
 	}
 	y, scale, zero := tensor.New(fp16.Int64, 1), tensor.New(fp16.Float32), tensor.New(fp16.Int64)
 	for _, c := range []struct{ x, scale, y float64 }{{0, 1, 0}, {0x1p-149, 1, 0}, {255, 1, 255}, {-510, 2, 0}} {
-		if err := QuantizeDynamic(y, scale, zero, tensor.Of(fp16.Float32, []float64{c.x}, 1)); err != nil || scale.Data[0] != c.scale || y.Data[0] != c.y {
+		if err := QuantizeDynamic(y, scale, zero, tensor.Of(fp16.Float32, []float64{c.x}, 1)); err != nil ||
+			scale.Data[0] != c.scale || y.Data[0] != c.y {
 			t.Errorf("%v: scale %v, %v, %v", c.x, scale.Data[0], y.Data[0], err)
 		}
 	}
 	empty := tensor.New(fp16.Int64, 0)
-	if err := QuantizeDynamic(empty, scale, zero, tensor.New(fp16.Float32, 0)); err != nil || scale.Data[0] != 1 || zero.Data[0] != 0 {
+	if err := QuantizeDynamic(empty, scale, zero, tensor.New(fp16.Float32, 0)); err != nil || scale.Data[0] != 1 ||
+		zero.Data[0] != 0 {
 		t.Errorf("of nothing: %v, %v, %v", scale.Data[0], zero.Data[0], err)
 	}
 	for _, v := range []float64{nan, inf} {
-		if err := QuantizeDynamic(y, scale, zero, tensor.Of(fp16.Float32, []float64{v}, 1)); err == nil || !strings.HasSuffix(err.Error(), "want a finite number to quantize") {
+		if err := QuantizeDynamic(y, scale, zero, tensor.Of(fp16.Float32, []float64{v}, 1)); err == nil ||
+			!strings.HasSuffix(err.Error(), "want a finite number to quantize") {
 			t.Errorf("%v: %v", v, err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestVectored: functions that have kernels have the bits of their evaluation number by number, in every instruction set
-// and format, for all lengths, in place and apart, in lines and in rows, with numbers of every magnitude and those that
-// are not finite.
+// TestVectored: functions that have kernels have the bits of their evaluation number by number, in every instruction
+// set and format, for all lengths, in place and apart, in lines and in rows, with numbers of every magnitude and those
+// that are not finite.
 func TestVectored(t *testing.T) {
 	isa := asm.ISA()
 	defer asm.Use(isa)
@@ -24,7 +24,8 @@ func TestVectored(t *testing.T) {
 		case 1:
 			return float64(float32(120 * r.NormFloat64()))
 		case 2:
-			return []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), fp16.NaN, math.MaxFloat32, -0x1p-149, -103.97, -104, 16.6, 17.33, -700, -88}[r.IntN(13)]
+			return []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), fp16.NaN, math.MaxFloat32, -0x1p-149,
+				-103.97, -104, 16.6, 17.33, -700, -88}[r.IntN(13)]
 		}
 		return float64(float32(3 * r.NormFloat64()))
 	}

@@ -161,7 +161,8 @@ func TestFloat64Golden(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d hashes, %d recorded: want one for each; go test ./pointwise -run Golden -pointwise.update", len(got), len(want))
+		t.Errorf("%d hashes, %d recorded: want one for each; go test ./pointwise -run Golden -pointwise.update",
+			len(got), len(want))
 	}
 }
 
@@ -203,7 +204,9 @@ func TestMisuse(t *testing.T) {
 		"pointwise: no function":                          func() { Unary(a, a, Func{}) },
 		"pointwise: unknown operation":                    func() { Binary(a, a, a, Xor+1) },
 		"pointwise: float64 input needs a float64 output": func() { Where(a, wide, wide, a) },
-		"pointwise: data length does not match the shape": func() { Binary(a, a, &tensor.Tensor{Shape: []int{2, 3}, Format: fp16.Float32, Data: a.Data[1:]}, Add) },
+		"pointwise: data length does not match the shape": func() {
+			Binary(a, a, &tensor.Tensor{Shape: []int{2, 3}, Format: fp16.Float32, Data: a.Data[1:]}, Add)
+		},
 	} {
 		func() {
 			defer func() {
@@ -214,7 +217,8 @@ func TestMisuse(t *testing.T) {
 			call()
 		}()
 	}
-	for _, call := range []func(){func() { Unary(a, wide, f) }, func() { Binary(a, a, b, Add) }, func() { Binary(a, wide, a, Add) },
+	for _, call := range []func(){func() { Unary(a, wide, f) }, func() { Binary(a, a, b, Add) },
+		func() { Binary(a, wide, a, Add) },
 		func() { Binary(tensor.New(fp16.Float32, 1, 3), a, a, Add) }, func() { Where(a, b, a, a) }} {
 		func() {
 			defer func() {
@@ -268,7 +272,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	if _, err := ParseOp("plus"); err == nil || !strings.Contains(err.Error(), `"plus"`) || !strings.Contains(err.Error(), "logical_xor") {
+	if _, err := ParseOp("plus"); err == nil || !strings.Contains(err.Error(), `"plus"`) ||
+		!strings.Contains(err.Error(), "logical_xor") {
 		t.Errorf("plus: %v", err)
 	}
 	if got := Op(200).String(); got != "Op(200)" {

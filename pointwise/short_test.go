@@ -15,7 +15,8 @@ import (
 // and numbers that are not finite.
 func TestShort(t *testing.T) {
 	r := rand.New(rand.NewPCG(71, 72))
-	numbers := []float64{0, math.Copysign(0, -1), 1, -1, 2, 3, 0.5, 255, math.Inf(1), math.Inf(-1), fp16.NaN, math.MaxFloat32, -math.MaxFloat32, 0x1p-149, -0x1p-149, 0x1p-75, 1e30}
+	numbers := []float64{0, math.Copysign(0, -1), 1, -1, 2, 3, 0.5, 255, math.Inf(1), math.Inf(-1), fp16.NaN,
+		math.MaxFloat32, -math.MaxFloat32, 0x1p-149, -0x1p-149, 0x1p-75, 1e30}
 	whole := []float64{0, 1, -1, 7, 255, -256, 1 << 31, 1<<53 - 1, 1 << 53, -1 << 53, 94906267, -94906265}
 	number := func(f fp16.Format) float64 {
 		switch {
@@ -35,7 +36,8 @@ func TestShort(t *testing.T) {
 		for _, to := range formats {
 			for _, a := range formats {
 				for _, b := range formats {
-					if (a == fp16.Float64 || b == fp16.Float64) && to != fp16.Float64 && to != fp16.Int64 || to == fp16.Int64 && (a != to || b != to) && Op(op) < Equal {
+					if (a == fp16.Float64 || b == fp16.Float64) && to != fp16.Float64 && to != fp16.Int64 ||
+						to == fp16.Int64 && (a != to || b != to) && Op(op) < Equal {
 						continue
 					}
 					x, y, z := tensor.New(a, 90), tensor.New(b, 90), tensor.New(to, 90)
@@ -56,7 +58,8 @@ func TestShort(t *testing.T) {
 								t.Fatalf("%s of %v %v and %v to %v: %v, want %v", o.name, a, x.Data[i], n, to, got, want)
 							}
 						}
-						if line(w, x.Data, y.Data); !slices.EqualFunc(w, z.Data, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
+						if line(w, x.Data, y.Data); !slices.EqualFunc(w, z.Data,
+							func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
 							t.Fatalf("%s of %v and %v to %v: a line differs", o.name, a, b, to)
 						}
 					}

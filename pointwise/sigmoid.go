@@ -10,7 +10,8 @@ import (
 func init() {
 	register(
 		function{"sigmoid", nil, to(0, 1), sigmoid, plain(exact.Sigmoid)},
-		function{"softplus", []param{{"beta", 1, positive}, {"threshold", 20, extended}}, to(0, inf), softplus, settleSoftplus},
+		function{"softplus", []param{{"beta", 1, positive}, {"threshold", 20, extended}}, to(0, inf), softplus,
+			settleSoftplus},
 		function{"swish", []param{{"alpha", 1, number}}, swishLimits, swish, settleSwish},
 		function{"mish", nil, to(negZero, inf), mish, plain(exact.Mish)},
 	)

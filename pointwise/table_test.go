@@ -176,7 +176,8 @@ var specials = []struct {
 	more   [][2]float64
 }{
 	{"exp", nil, [5]float64{nan, 0, inf, 1, 1}, [][2]float64{{1e38, inf}, {-1e38, 0}, {800, inf}}},
-	{"exp2", nil, [5]float64{nan, 0, inf, 1, 1}, [][2]float64{{1e38, inf}, {-1e38, 0}, {-3, 0.125}, {1500.5, inf}, {-1500.5, 0}}},
+	{"exp2", nil, [5]float64{nan, 0, inf, 1, 1},
+		[][2]float64{{1e38, inf}, {-1e38, 0}, {-3, 0.125}, {1500.5, inf}, {-1500.5, 0}}},
 	{"expm1", nil, [5]float64{nan, -1, inf, negZero, 0}, [][2]float64{{1e38, inf}, {-1e38, -1}}},
 	{"log", nil, [5]float64{nan, nan, inf, -inf, -inf}, [][2]float64{{1, 0}, {-1, nan}, {-1e-40, nan}}},
 	{"log2", nil, [5]float64{nan, nan, inf, -inf, -inf}, [][2]float64{{1, 0}, {0.125, -3}, {0x1p-149, -149}, {-1, nan}}},
@@ -204,9 +205,11 @@ var specials = []struct {
 	{"isinf", named{"detect_negative": 0}, [5]float64{0, 0, 1, 0, 0}, nil},
 	{"sigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{1e38, 1}, {-1e38, 0}}},
 	{"softplus", nil, [5]float64{nan, 0, inf, math.Ln2, math.Ln2}, [][2]float64{{1e30, 1e30}, {-1e38, 0}}},
-	{"softplus", named{"beta": 2, "threshold": inf}, [5]float64{nan, 0, inf, math.Ln2 / 2, math.Ln2 / 2}, [][2]float64{{1e30, 1e30}, {-1e38, 0}}},
+	{"softplus", named{"beta": 2, "threshold": inf}, [5]float64{nan, 0, inf, math.Ln2 / 2, math.Ln2 / 2},
+		[][2]float64{{1e30, 1e30}, {-1e38, 0}}},
 	{"elu", nil, [5]float64{nan, -1, inf, negZero, 0}, [][2]float64{{-1e38, -1}, {5, 5}}},
-	{"elu", named{"alpha": 0, "scale": 2}, [5]float64{nan, negZero, inf, negZero, 0}, [][2]float64{{-3, negZero}, {5, 10}}},
+	{"elu", named{"alpha": 0, "scale": 2}, [5]float64{nan, negZero, inf, negZero, 0},
+		[][2]float64{{-3, negZero}, {5, 10}}},
 	{"elu", named{"alpha": -3}, [5]float64{nan, 3, inf, 0, negZero}, [][2]float64{{-1e38, 3}}},
 	{"celu", named{"alpha": 2}, [5]float64{nan, -2, inf, negZero, 0}, [][2]float64{{-1e38, -2}, {5, 5}}},
 	{"selu", nil, [5]float64{nan, -seluScaleAlpha, inf, negZero, 0}, [][2]float64{{-1e38, -seluScaleAlpha}}},
@@ -217,10 +220,12 @@ var specials = []struct {
 	{"clip", nil, [5]float64{nan, -inf, inf, negZero, 0}, nil},
 	{"clip", named{"min": 1, "max": -1}, [5]float64{nan, -1, -1, -1, -1}, [][2]float64{{0.5, -1}}},
 	{"relu6", nil, [5]float64{nan, 0, 6, negZero, 0}, [][2]float64{{-0x1p-149, 0}, {7, 6}}},
-	{"hardshrink", nil, [5]float64{nan, -inf, inf, 0, 0}, [][2]float64{{0.5, 0}, {-0.5, 0}, {-0.625, -0.625}, {0.75, 0.75}}},
+	{"hardshrink", nil, [5]float64{nan, -inf, inf, 0, 0},
+		[][2]float64{{0.5, 0}, {-0.5, 0}, {-0.625, -0.625}, {0.75, 0.75}}},
 	{"hardshrink", named{"lambd": -1}, [5]float64{nan, -inf, inf, negZero, 0}, nil},
 	{"softshrink", nil, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{0.5, 0}, {-0.5, negZero}, {-0.625, -0.125}}},
-	{"softshrink", named{"lambd": 0}, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{0x1p-149, 0x1p-149}, {-3, -3}}},
+	{"softshrink", named{"lambd": 0}, [5]float64{nan, -inf, inf, negZero, 0},
+		[][2]float64{{0x1p-149, 0x1p-149}, {-3, -3}}},
 	{"hardsigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{-3, 0}, {3, 1}, {-1.5, 0.25}}},
 	{"hard_sigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{1e38, 1}, {-1e38, 0}}},
 	{"hard_sigmoid", named{"alpha": 0}, [5]float64{nan, nan, nan, 0.5, 0.5}, nil},
@@ -234,6 +239,7 @@ var specials = []struct {
 
 // stated are the errors in float64 of the package's doc, in units of 2^-53, of the functions that
 // have one.
-var stated = map[string]float64{"exp": 1.1, "exp2": 1.1, "expm1": 8, "log": 1.1, "log2": 3.1, "log1p": 1.1, "sqrt": 1, "rsqrt": 2.1,
-	"reciprocal": 1, "square": 1, "sin": 1.7, "cos": 1.7, "tan": 4.5, "atan": 8, "erf": 5.3, "sigmoid": 3.2, "softplus": 5.3, "elu": 10.1,
-	"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "softshrink": 1, "hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8}
+var stated = map[string]float64{"exp": 1.1, "exp2": 1.1, "expm1": 8, "log": 1.1, "log2": 3.1, "log1p": 1.1,
+	"sqrt": 1, "rsqrt": 2.1, "reciprocal": 1, "square": 1, "sin": 1.7, "cos": 1.7, "tan": 4.5, "atan": 8, "erf": 5.3,
+	"sigmoid": 3.2, "softplus": 5.3, "elu": 10.1, "celu": 10.1, "selu": 10.1, "leaky_relu": 1, "softshrink": 1,
+	"hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8}

@@ -63,7 +63,8 @@ func TestTorch(t *testing.T) {
 		}
 		for i := range got {
 			d := format.Distance(got[i], torch[i])
-			if d == 0 && math.Signbit(got[i]) == math.Signbit(torch[i]) || explained(words[0], format, x[i], y[i], got[i], torch[i]) {
+			if d == 0 && math.Signbit(got[i]) == math.Signbit(torch[i]) ||
+				explained(words[0], format, x[i], y[i], got[i], torch[i]) {
 				continue
 			}
 			if d == 0 || d > steps[format] {

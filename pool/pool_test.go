@@ -16,7 +16,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var elements = flag.Int("pool.elements", 40000, "windows of each kind, and number of axes, that the judge sees at least")
+var elements = flag.Int("pool.elements", 40000,
+	"windows of each kind, and number of axes, that the judge sees at least")
 
 var formats = []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16}
 
@@ -93,7 +94,8 @@ func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bit
 var ofAxes = []string{"1d", "2d", "3d"}
 
 // compare holds Max and Average of those windows to the judge's.
-func compare(t *testing.T, o *hashed.Outputs, what string, x *tensor.Tensor, out []int, windows []Windows, of []covered, r *rand.Rand) {
+func compare(t *testing.T, o *hashed.Outputs, what string, x *tensor.Tensor, out []int, windows []Windows,
+	of []covered, r *rand.Rand) {
 	t.Helper()
 	size := tensor.Size(x.Shape[2:])
 	shape := append([]int{x.Shape[0], x.Shape[1]}, out...)
@@ -188,7 +190,8 @@ func TestSliding(t *testing.T) {
 		}
 		grid := append(formats, fp16.Float32)[r.IntN(5)]
 		x := random(r, kind, grid, append([]int{1 + r.IntN(2), 1 + r.IntN(3)}, in...))
-		compare(t, o, fmt.Sprintf("trial %d: %s, %s %v, %+v", trial, kinds[kind].name, x.Dims(), grid, g), x, out, windows, of, r)
+		compare(t, o, fmt.Sprintf("trial %d: %s, %s %v, %+v", trial, kinds[kind].name, x.Dims(), grid, g), x,
+			out, windows, of, r)
 	}
 	if empty == 0 {
 		t.Error("no window was empty")
@@ -248,11 +251,13 @@ func TestSpecials(t *testing.T) {
 		{[]float64{math.MaxFloat32, math.MaxFloat32, math.MaxFloat32, math.MaxFloat32}, math.MaxFloat32, 0, math.MaxFloat32},
 	} {
 		x := tensor.Of(fp16.Float32, k.x, 1, 1, 2, 2)
-		m, at, a := tensor.New(fp16.Float32, 1, 1, 1, 1), tensor.New(fp16.Int64, 1, 1, 1, 1), tensor.New(fp16.Float32, 1, 1, 1, 1)
+		m, at, a := tensor.New(fp16.Float32, 1, 1, 1, 1), tensor.New(fp16.Int64, 1, 1, 1, 1),
+			tensor.New(fp16.Float32, 1, 1, 1, 1)
 		Max(m, at, x, Blocks(2, 2), Blocks(2, 2))
 		Average(a, x, Count{}, Blocks(2, 2), Blocks(2, 2))
 		if !sameBits(m.Data[0], k.max) || at.Data[0] != k.at || !sameBits(a.Data[0], k.average) {
-			t.Errorf("%v: maximum %v at %v, average %v: want %v at %v, %v", k.x, m.Data[0], at.Data[0], a.Data[0], k.max, k.at, k.average)
+			t.Errorf("%v: maximum %v at %v, average %v: want %v at %v, %v",
+				k.x, m.Data[0], at.Data[0], a.Data[0], k.max, k.at, k.average)
 		}
 	}
 }

@@ -41,7 +41,13 @@ func (g Geometry) Fault(in int) string {
 	for _, a := range []struct {
 		name         string
 		value, least int
-	}{{"kernel_size", g.Kernel, 1}, {"stride", g.Stride, 1}, {"dilation", g.Dilation, 1}, {"padding", g.Before, 0}, {"padding", g.After, 0}} {
+	}{
+		{"kernel_size", g.Kernel, 1},
+		{"stride", g.Stride, 1},
+		{"dilation", g.Dilation, 1},
+		{"padding", g.Before, 0},
+		{"padding", g.After, 0},
+	} {
 		if a.value < a.least || a.value > extent {
 			return fmt.Sprintf("%s: %d: want %d to 2^30", a.name, a.value, a.least)
 		}
@@ -52,7 +58,8 @@ func (g Geometry) Fault(in int) string {
 	case in < 1 || in > 1<<60:
 		return fmt.Sprintf("input is %d long: want one that is not empty", in)
 	case g.size(in) < 1:
-		return fmt.Sprintf("kernel_size: %d: want a window of at most %d, which fits the input and its padding", g.Kernel, in+g.Before+g.After)
+		return fmt.Sprintf("kernel_size: %d: want a window of at most %d, which fits the input and its padding",
+			g.Kernel, in+g.Before+g.After)
 	}
 	return ""
 }
@@ -96,7 +103,8 @@ func Sliding(in int, g Geometry) Windows {
 			first = (-start + g.Dilation - 1) / g.Dilation
 		}
 		at := start + first*g.Dilation
-		w.Of[i] = Window{at, min(fit(in-at, g.Dilation), g.Kernel-first), g.Dilation, min(fit(in+g.After-start, g.Dilation), g.Kernel)}
+		w.Of[i] = Window{at, min(fit(in-at, g.Dilation), g.Kernel-first), g.Dilation,
+			min(fit(in+g.After-start, g.Dilation), g.Kernel)}
 		if w.Of[i].Count <= 0 {
 			w.Of[i].First, w.Of[i].Count = 0, 0
 		}

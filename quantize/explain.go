@@ -56,7 +56,8 @@ func newTally(name string, total int, names []string) *tally {
 	return &tally{Part: Part{Name: name, Total: total}, ways: 1<<len(names) - 1, names: names}
 }
 
-// add counts one number, of which the ways of the mask give what is there. It reports whether it is the first wrong one.
+// add counts one number, of which the ways of the mask give what is there. It reports whether it is the first wrong
+// one.
 func (t *tally) add(at int, mask uint64) bool {
 	if t.ways &= mask; mask == 0 {
 		if t.Wrong++; t.Wrong == 1 {
@@ -190,7 +191,9 @@ func distinct[T any](of []T, text func(T) string) []string {
 }
 
 // explainElements adds the part of elements.
-func (s *Spec) explainElements(x *tensor.Tensor, all []stats, scales []float64, zeros []int, got *Tensor, g *Grid, e *Explained) {
+func (s *Spec) explainElements(
+	x *tensor.Tensor, all []stats, scales []float64, zeros []int, got *Tensor, g *Grid, e *Explained,
+) {
 	h, names := s.holder()
 	t, global, left := newTally("data", len(x.Data), names), s.globals(got.Global, 1), e.most-e.Wrong()
 	for i, v := range x.Data {
@@ -349,7 +352,8 @@ func (d *draws) add(p float64, away bool) {
 }
 
 func (d *draws) deviations() (drift, near float64) {
-	return d.drift / math.Sqrt(max(d.ofDrift, math.SmallestNonzeroFloat64)), d.near / math.Sqrt(max(d.ofNear, math.SmallestNonzeroFloat64))
+	return d.drift / math.Sqrt(max(d.ofDrift, math.SmallestNonzeroFloat64)),
+		d.near / math.Sqrt(max(d.ofNear, math.SmallestNonzeroFloat64))
 }
 
 // ExplainNumbers holds numbers to what the quantizer's inverse makes of a tensor in any way.
@@ -362,7 +366,8 @@ func (s *Spec) ExplainNumbers(t *Tensor, got *tensor.Tensor, most int) (*Explain
 	ways := []Way[func(v, scale, g float64) float64]{
 		{"one rounding", func(v, scale, g float64) float64 { return to.Round(exactProduct(v, scale, g)) }},
 		{"float32 products", func(v, scale, g float64) float64 { return to.Round(times(times(v, scale), g)) }},
-		{"float32 products, the scales' first", func(v, scale, g float64) float64 { return to.Round(times(v, times(scale, g))) }},
+		{"float32 products, the scales' first",
+			func(v, scale, g float64) float64 { return to.Round(times(v, times(scale, g))) }},
 	}
 	names := []string{ways[0].Name, ways[1].Name, ways[2].Name}
 	part, global := newTally("output", len(got.Data), names), s.globals(t.Global, 1)

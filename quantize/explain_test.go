@@ -25,8 +25,10 @@ func TestWays(t *testing.T) {
 		global float64
 	}{
 		{"mxfp8_e4m3", Options{Rule: "rceil"}, 1}, {"mxfp4_e2m1", Options{Rule: "rceil"}, 1}, {"mxfp8_e5m2", Options{}, 1},
-		{"nvfp4", Options{}, 1}, {"nvfp4", Options{}, GlobalScale(x)}, {"fp8_e4m3", Options{Block: "1x16"}, 1}, {"fp8_e5m2", Options{Block: "row", Rule: "pow2"}, 1},
-		{"int8", Options{Block: "row"}, 1}, {"uint8", Options{Block: "row"}, 1}, {"int4", Options{Block: "32", Rule: "minmax"}, 1},
+		{"nvfp4", Options{}, 1}, {"nvfp4", Options{}, GlobalScale(x)}, {"fp8_e4m3", Options{Block: "1x16"}, 1},
+		{"fp8_e5m2", Options{Block: "row", Rule: "pow2"}, 1},
+		{"int8", Options{Block: "row"}, 1}, {"uint8", Options{Block: "row"}, 1},
+		{"int4", Options{Block: "32", Rule: "minmax"}, 1},
 	} {
 		s, err := Parse(c.format, c.Options)
 		if err != nil {
@@ -70,7 +72,8 @@ func gives(p Part, way string) bool {
 	return slices.Contains(p.Ways, way) || slices.Contains(p.Ways, AnyWay)
 }
 
-// TestApproximate: quotients and scales of approximate divisions are explained as such, but a tie that is exact is a tie.
+// TestApproximate: quotients and scales of approximate divisions are explained as such, but a tie that is exact is a
+// tie.
 func TestApproximate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	x := tensor.New(fp16.Float32, 64, 64)
@@ -90,7 +93,12 @@ func TestApproximate(t *testing.T) {
 	for _, c := range []struct {
 		format string
 		Options
-	}{{"fp8_e4m3", Options{Block: "1x16"}}, {"nvfp4", Options{}}, {"int8", Options{Block: "row"}}, {"mxfp8_e4m3", Options{Rule: "rceil"}}} {
+	}{
+		{"fp8_e4m3", Options{Block: "1x16"}},
+		{"nvfp4", Options{}},
+		{"int8", Options{Block: "row"}},
+		{"mxfp8_e4m3", Options{Rule: "rceil"}},
+	} {
 		s, _ := Parse(c.format, c.Options)
 		g, _ := s.Grid(x.Shape)
 		all, turned := s.stats(x.Data, x.Shape, g), 0
@@ -149,14 +157,21 @@ func TestScaleRules(t *testing.T) {
 		amax, want   float64
 	}{
 		{"mxfp8_e4m3", "floor", 448, 1}, {"mxfp8_e4m3", "floor", 511, 1}, {"mxfp8_e4m3", "floor", 512, 2},
-		{"mxfp8_e4m3", "ceil", 256, 1}, {"mxfp8_e4m3", "ceil", 257, 2}, {"mxfp8_e4m3", "rceil", 448, 1}, {"mxfp8_e4m3", "rceil", 449, 2},
-		{"mxfp8_e4m3", "even", 495, 1}, {"mxfp8_e4m3", "even", 496, 2}, {"mxfp4_e2m1", "even", 6.9, 1}, {"mxfp4_e2m1", "even", 7, 2},
+		{"mxfp8_e4m3", "ceil", 256, 1}, {"mxfp8_e4m3", "ceil", 257, 2}, {"mxfp8_e4m3", "rceil", 448, 1},
+		{"mxfp8_e4m3", "rceil", 449, 2},
+		{"mxfp8_e4m3", "even", 495, 1}, {"mxfp8_e4m3", "even", 496, 2}, {"mxfp4_e2m1", "even", 6.9, 1},
+		{"mxfp4_e2m1", "even", 7, 2},
 		{"mxfp6_e3m2", "rceil", 28, 1}, {"mxfp6_e2m3", "rceil", 7.6, 2}, {"mxfp8_e5m2", "rceil", 57345, 2},
-		{"mxfp8_e4m3", "floor", 0, 0x1p-127}, {"mxfp8_e4m3", "rceil", 0, 0x1p-127}, {"mxfp8_e4m3", "ceil", 0x1p-149, 0x1p-127}, {"mxfp8_e4m3", "even", 0x1p-130, 0x1p-127},
-		{"mxfp8_e4m3", "floor", math.Inf(1), 0x1p120}, {"mxfp8_e4m3", "ceil", math.Inf(1), 0x1p120}, {"mxfp8_e4m3", "rceil", math.Inf(1), 0x1p127},
-		{"mxfp4_e2m1", "floor", math.NaN(), math.NaN()}, {"mxfp4_e2m1", "rceil", math.NaN(), math.NaN()}, {"mxfp4_e2m1", "even", math.NaN(), math.NaN()},
-		{"nvfp4", "", 6, 1}, {"nvfp4", "", 0, 0x1p-6}, {"nvfp4", "", 1e9, 448}, {"nvfp4", "", math.Inf(1), 448}, {"nvfp4", "", math.NaN(), math.NaN()},
-		{"fp8_e4m3", "", 448, 1}, {"fp8_e4m3", "", 0, 0}, {"fp8_e4m3", "pow2", 449, 2}, {"fp8_e4m3", "", math.Inf(1), math.Inf(1)}, {"int8", "", 127, 1},
+		{"mxfp8_e4m3", "floor", 0, 0x1p-127}, {"mxfp8_e4m3", "rceil", 0, 0x1p-127},
+		{"mxfp8_e4m3", "ceil", 0x1p-149, 0x1p-127}, {"mxfp8_e4m3", "even", 0x1p-130, 0x1p-127},
+		{"mxfp8_e4m3", "floor", math.Inf(1), 0x1p120}, {"mxfp8_e4m3", "ceil", math.Inf(1), 0x1p120},
+		{"mxfp8_e4m3", "rceil", math.Inf(1), 0x1p127},
+		{"mxfp4_e2m1", "floor", math.NaN(), math.NaN()}, {"mxfp4_e2m1", "rceil", math.NaN(), math.NaN()},
+		{"mxfp4_e2m1", "even", math.NaN(), math.NaN()},
+		{"nvfp4", "", 6, 1}, {"nvfp4", "", 0, 0x1p-6}, {"nvfp4", "", 1e9, 448}, {"nvfp4", "", math.Inf(1), 448},
+		{"nvfp4", "", math.NaN(), math.NaN()},
+		{"fp8_e4m3", "", 448, 1}, {"fp8_e4m3", "", 0, 0}, {"fp8_e4m3", "pow2", 449, 2},
+		{"fp8_e4m3", "", math.Inf(1), math.Inf(1)}, {"int8", "", 127, 1},
 	} {
 		s, err := Parse(c.format, Options{Rule: c.rule})
 		if err != nil {
@@ -253,7 +268,8 @@ func TestDequantize(t *testing.T) {
 // TestPack: two numbers a byte, the first low or high, come back.
 func TestPack(t *testing.T) {
 	codes := []uint8{1, 2, 15, 0}
-	if low, high := Pack(codes, false), Pack(codes, true); low[0] != 0x21 || high[0] != 0x12 || low[1] != 0x0f || high[1] != 0xf0 {
+	if low, high := Pack(codes, false), Pack(codes, true); low[0] != 0x21 || high[0] != 0x12 || low[1] != 0x0f ||
+		high[1] != 0xf0 {
 		t.Errorf("%x, %x", low, high)
 	}
 	for _, high := range []bool{false, true} {

@@ -60,8 +60,10 @@ func (s *Spec) ScaleWays() []Way[scaleOf] {
 	case s.Rule == MinMax:
 		span := float64(s.Element.High - s.Element.Low)
 		return []Way[scaleOf]{
-			{"(max - min) / " + digits(span), func(t stats, _ float64) float64 { return s.stored(divide(f32(t.high-t.low), span)) }},
-			{"(max - min) * (1/" + digits(span) + ")", func(t stats, _ float64) float64 { return s.stored(times(f32(t.high-t.low), inverse(span))) }},
+			{"(max - min) / " + digits(span),
+				func(t stats, _ float64) float64 { return s.stored(divide(f32(t.high-t.low), span)) }},
+			{"(max - min) * (1/" + digits(span) + ")",
+				func(t stats, _ float64) float64 { return s.stored(times(f32(t.high-t.low), inverse(span))) }},
 		}
 	}
 	least := func(t stats) float64 { return max(t.amax, s.Eps) }

@@ -90,9 +90,11 @@ func Parse(name string, o Options) (Spec, error) {
 	case len(rules) > 0 && !slices.Contains(rules, s.Rule):
 		return s, fmt.Errorf("rule: %.40q: want one of %v for %s", o.Rule, rules, f.Name)
 	case len(rules) == 0 && s.Rule != "":
-		return s, fmt.Errorf("rule: %.40q: want none for %s, a cast without scales: formats with scales begin with fp8, mxfp and nvfp", o.Rule, f.Name)
+		return s, fmt.Errorf("rule: %.40q: want none for %s, a cast without scales: "+
+			"formats with scales begin with fp8, mxfp and nvfp", o.Rule, f.Name)
 	case s.Block != "" && f.Kind == NoScale:
-		return s, fmt.Errorf("block: %.40q: want none for %s, a cast without scales: formats with scales begin with fp8, mxfp and nvfp", s.Block, f.Name)
+		return s, fmt.Errorf("block: %.40q: want none for %s, a cast without scales: "+
+			"formats with scales begin with fp8, mxfp and nvfp", s.Block, f.Name)
 	case s.Block != "" && f.Kind != Float32:
 		return s, fmt.Errorf("block: %.40q: want none for %s, whose blocks are given", s.Block, f.Name)
 	case !(o.Eps >= 0 && o.Eps < 1e30) || o.Eps > 0 && s.Rule != AMax && s.Rule != Pow2:

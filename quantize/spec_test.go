@@ -46,7 +46,9 @@ func TestGrid(t *testing.T) {
 
 // TestOptions: what there is not is an error that lists what there is, and what is not said has a default.
 func TestOptions(t *testing.T) {
-	for name, want := range map[string]Rule{"mxfp4": Floor, "nvfp4": AMax, "fp8_e5m2": AMax, "int8": AMax, "uint4": MinMax, "float8_e3m4": ""} {
+	for name, want := range map[string]Rule{
+		"mxfp4": Floor, "nvfp4": AMax, "fp8_e5m2": AMax, "int8": AMax, "uint4": MinMax, "float8_e3m4": "",
+	} {
 		if s, err := Parse(name, Options{}); err != nil || s.Rule != want || s.Axis != -1 {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
@@ -55,8 +57,10 @@ func TestOptions(t *testing.T) {
 		name string
 		o    Options
 	}{
-		{"fp9", Options{}}, {"nvfp4", Options{Rule: "floor"}}, {"float8_e3m4", Options{Rule: "amax"}}, {"mxfp4", Options{Block: "32"}}, {"mxfp4", Options{Order: "big"}},
-		{"mxfp4", Options{Rounding: "up"}}, {"mxfp4", Options{Cast: "torch"}}, {"float8_e3m4", Options{Cast: "numpy"}}, {"mxfp4", Options{Eps: 1}},
+		{"fp9", Options{}}, {"nvfp4", Options{Rule: "floor"}}, {"float8_e3m4", Options{Rule: "amax"}},
+		{"mxfp4", Options{Block: "32"}}, {"mxfp4", Options{Order: "big"}},
+		{"mxfp4", Options{Rounding: "up"}}, {"mxfp4", Options{Cast: "torch"}}, {"float8_e3m4", Options{Cast: "numpy"}},
+		{"mxfp4", Options{Eps: 1}},
 	} {
 		if _, err := Parse(c.name, c.o); err == nil {
 			t.Errorf("%s %+v is a quantizer", c.name, c.o)

@@ -12,10 +12,12 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var blockFiles = flag.String("quantize.files", "", "files of interop/narrow/blocks.py, with commas between, to hold quantizers to")
+var blockFiles = flag.String("quantize.files", "",
+	"files of interop/narrow/blocks.py, with commas between, to hold quantizers to")
 
 // the formats by torchao's names of their elements
-var torchaoFormats = map[string]string{"float8_e4m3fn": "mxfp8_e4m3", "float8_e5m2": "mxfp8_e5m2", "fp6_e3m2": "mxfp6_e3m2", "fp6_e2m3": "mxfp6_e2m3", "float4_e2m1fn_x2": "mxfp4_e2m1"}
+var torchaoFormats = map[string]string{"float8_e4m3fn": "mxfp8_e4m3", "float8_e5m2": "mxfp8_e5m2",
+	"fp6_e3m2": "mxfp6_e3m2", "fp6_e2m3": "mxfp6_e2m3", "float4_e2m1fn_x2": "mxfp4_e2m1"}
 
 // TestTorchao holds quantizers to every bit that torchao's returned, and all that explains them to
 // what they returned.

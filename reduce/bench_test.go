@@ -15,7 +15,13 @@ func BenchmarkReductions(b *testing.B) {
 			name string
 			f    func(dst, src *tensor.Tensor, axes ...int)
 			last bool
-		}{{"softmax", Softmax, false}, {"log_softmax", LogSoftmax, false}, {"sum", Sum, true}, {"amax", Max, true}, {"logsumexp", LogSumExp, true}} {
+		}{
+			{"softmax", Softmax, false},
+			{"log_softmax", LogSoftmax, false},
+			{"sum", Sum, true},
+			{"amax", Max, true},
+			{"logsumexp", LogSumExp, true},
+		} {
 			b.Run(op.name+"/"+f.String(), func(b *testing.B) {
 				x := tensor.New(f, 12, 197, 197)
 				r := rand.New(rand.NewPCG(1, 2))

@@ -27,7 +27,12 @@ func TestFastExp(t *testing.T) {
 	if worst > 1.1*0x1p-23 {
 		t.Errorf("off by %.3f * 2^-23 of itself", worst*0x1p23)
 	}
-	for _, c := range [][2]float32{{0, 1}, {float32(math.Copysign(0, -1)), 1}, {float32(math.Nextafter32(-87, -88)), 0}, {float32(math.Inf(-1)), 0}} {
+	for _, c := range [][2]float32{
+		{0, 1},
+		{float32(math.Copysign(0, -1)), 1},
+		{float32(math.Nextafter32(-87, -88)), 0},
+		{float32(math.Inf(-1)), 0},
+	} {
 		if got := FastExp(c[0]); got != c[1] {
 			t.Errorf("FastExp(%v) = %v, want %v", c[0], got, c[1])
 		}
@@ -114,7 +119,8 @@ func TestFastSoftmax(t *testing.T) {
 				ForwardFastSoftmax(out, in)
 				for i, w := range want {
 					if math.Float32bits(y[i]) != math.Float32bits(w) {
-						t.Fatalf("%s, %d numbers, trial %d: share %d is %x, want %x", isa, n, trial, i, math.Float32bits(y[i]), math.Float32bits(w))
+						t.Fatalf("%s, %d numbers, trial %d: share %d is %x, want %x",
+							isa, n, trial, i, math.Float32bits(y[i]), math.Float32bits(w))
 					}
 					wide := float64(w)
 					if w != w {

@@ -103,12 +103,16 @@ func TestMoments(t *testing.T) {
 		kept := len(lines)
 		f, correction := formats[r.IntN(len(formats))], r.IntN(3)
 		of := map[string]*tensor.Tensor{}
-		for _, name := range []string{"var", "std", "norm0", "norm1", "norm2", "norm inf", "norm -inf", "prod", "max", "min"} {
+		for _, name := range []string{
+			"var", "std", "norm0", "norm1", "norm2", "norm inf", "norm -inf", "prod", "max", "min",
+		} {
 			of[name] = tensor.New(f, kept)
 		}
 		Var(of["var"], x, correction, axes...)
 		Std(of["std"], x, correction, axes...)
-		for name, order := range map[string]float64{"norm0": 0, "norm1": 1, "norm2": 2, "norm inf": math.Inf(1), "norm -inf": math.Inf(-1)} {
+		for name, order := range map[string]float64{
+			"norm0": 0, "norm1": 1, "norm2": 2, "norm inf": math.Inf(1), "norm -inf": math.Inf(-1),
+		} {
 			Norm(of[name], x, order, axes...)
 		}
 		Prod(of["prod"], x, axes...)
@@ -289,8 +293,10 @@ func TestLogarithms(t *testing.T) {
 func TestHardLogarithms(t *testing.T) {
 	inf := math.Inf(-1)
 	for _, line := range [][]float64{
-		{3}, {2, 2}, {0, 0, 0}, {0, -70000}, {0, 0, -70000}, {5, -30}, {5, -1000}, {0, -90}, {0, -103}, {-0.6931472, -0.6931472}, {-0.69314724, -0.6931472},
-		{-1.0986123, -1.0986123, -1.0986123}, {inf, 4}, {1e38, -1e38}, {0x1p-149, 0}, {-0x1p-149, -200}, {-0x1p-126, -90}, {1, 1 - 0x1p-24, -250},
+		{3}, {2, 2}, {0, 0, 0}, {0, -70000}, {0, 0, -70000}, {5, -30}, {5, -1000}, {0, -90}, {0, -103},
+		{-0.6931472, -0.6931472}, {-0.69314724, -0.6931472},
+		{-1.0986123, -1.0986123, -1.0986123}, {inf, 4}, {1e38, -1e38}, {0x1p-149, 0}, {-0x1p-149, -200},
+		{-0x1p-126, -90}, {1, 1 - 0x1p-24, -250},
 		{0, -32896}, {257, -30000}, {257, -8000}, {0, -8190}, {0x1p-149, -8000}, {-257, -257 - 0x1p-8, -9000},
 	} {
 		x := tensor.Of(fp16.Float32, line, len(line))

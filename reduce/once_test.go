@@ -101,7 +101,9 @@ func TestOnce(t *testing.T) {
 		lines := linesOf(x, along)
 		f := formats[r.IntN(len(formats))]
 		y := map[string]*tensor.Tensor{}
-		for _, name := range []string{"sum of squares", "log of sum", "inverse deviation", "running mean", "running variance"} {
+		for _, name := range []string{
+			"sum of squares", "log of sum", "inverse deviation", "running mean", "running variance",
+		} {
 			y[name] = tensor.New(f, len(lines))
 		}
 		y["over norm 1"], y["over norm 2"] = tensor.New(f, x.Shape...), tensor.New(f, x.Shape...)
@@ -142,7 +144,8 @@ func TestOnce(t *testing.T) {
 			}
 			for name, w := range want {
 				if got := y[name].Data[i]; !same(got, w) {
-					t.Fatalf("%s: %s %d in %v, old %v, momentum %v, eps %v, is %v, want %v", what, name, i, f, old.Data[i], momentum, eps, got, w)
+					t.Fatalf("%s: %s %d in %v, old %v, momentum %v, eps %v, is %v, want %v",
+						what, name, i, f, old.Data[i], momentum, eps, got, w)
 				}
 			}
 			for k, place := range l.places {

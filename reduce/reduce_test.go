@@ -101,7 +101,8 @@ func same(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b)
 
 // trials calls body with tensors of all kinds of numbers, formats, ranks and axes until
 // it has had so many outputs.
-func trials(t *testing.T, seed uint64, body func(what string, r *rand.Rand, x *tensor.Tensor, axes []int, along []bool) (outputs int)) {
+func trials(t *testing.T, seed uint64,
+	body func(what string, r *rand.Rand, x *tensor.Tensor, axes []int, along []bool) (outputs int)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	done := 0
@@ -198,7 +199,8 @@ func TestCumSum(t *testing.T) {
 					}
 					return bigref.Round(sum, f)
 				}); !same(y.Data[places[j]], want) {
-					t.Fatalf("%s: prefix %d of line %d in %v (exclusive %v, reverse %v) is %v, want %v", what, k, i, f, exclusive, reverse, y.Data[places[j]], want)
+					t.Fatalf("%s: prefix %d of line %d in %v (exclusive %v, reverse %v) is %v, want %v",
+						what, k, i, f, exclusive, reverse, y.Data[places[j]], want)
 				}
 				if exclusive {
 					s = s.Add(bigref.Exactly(of[j]))
@@ -292,8 +294,10 @@ func TestSoftmaxInPlace(t *testing.T) {
 func TestHardSoftmax(t *testing.T) {
 	inf := math.Inf(-1)
 	for _, line := range [][]float64{
-		{3}, {2, 2}, {0, 0, 0}, {1, 1, 1, 1}, {0, -70000}, {0, 0, -70000}, {0, 0, 0, -70000}, {5, -30}, {5, -1000}, {0, -300, -600},
-		{0, -16.635532}, {88, 88, inf}, {inf, 4}, {inf, inf, 1, 1}, {1e38, -1e38}, {0x1p-149, 0}, {700, 0}, {0, -87, -88, -89}, {0, -103, -104},
+		{3}, {2, 2}, {0, 0, 0}, {1, 1, 1, 1}, {0, -70000}, {0, 0, -70000}, {0, 0, 0, -70000}, {5, -30}, {5, -1000},
+		{0, -300, -600},
+		{0, -16.635532}, {88, 88, inf}, {inf, 4}, {inf, inf, 1, 1}, {1e38, -1e38}, {0x1p-149, 0}, {700, 0},
+		{0, -87, -88, -89}, {0, -103, -104},
 	} {
 		x := tensor.Of(fp16.Float32, line, len(line))
 		for i := range line {
@@ -331,8 +335,10 @@ func TestSpecials(t *testing.T) {
 			Mean(m, x, 0)
 			CumSum(p, x, 0, false, false)
 			Softmax(y, x, 0)
-			if !same(s.Data[0], c.sum) || !same(m.Data[0], f.Round(c.sum/float64(len(c.line)))) || !same(p.Data[len(c.line)-1], c.sum) {
-				t.Errorf("%v in %v: sum %v, mean %v, last prefix %v: want the sum %v", c.line, f, s.Data[0], m.Data[0], p.Data[len(c.line)-1], c.sum)
+			if !same(s.Data[0], c.sum) || !same(m.Data[0], f.Round(c.sum/float64(len(c.line)))) ||
+				!same(p.Data[len(c.line)-1], c.sum) {
+				t.Errorf("%v in %v: sum %v, mean %v, last prefix %v: want the sum %v",
+					c.line, f, s.Data[0], m.Data[0], p.Data[len(c.line)-1], c.sum)
 			}
 			if !same(f.Round(y.Data[0]), c.softmax) && !(f == fp16.Float64 && math.Abs(y.Data[0]-c.softmax) < 1e-15) {
 				t.Errorf("%v in %v: share %v, want %v", c.line, f, y.Data[0], c.softmax)

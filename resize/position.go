@@ -28,7 +28,9 @@ const (
 	CropAndResize
 )
 
-var coordinates = []string{"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize"}
+var coordinates = []string{
+	"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize",
+}
 
 // String returns the name of the rule.
 func (c Coordinates) String() string {

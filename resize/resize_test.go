@@ -218,7 +218,8 @@ func TestNearest(t *testing.T) {
 				rest /= out[a]
 			}
 			if want := f.Round(x.Data[i/each*step+at]); !sameBits(v, want) {
-				t.Fatalf("trial %d: %s to %v by %+v, rounding %d: number %d is %v: want %v", n, x.Dims(), out, axes, rounding, i, v, want)
+				t.Fatalf("trial %d: %s to %v by %+v, rounding %d: number %d is %v: want %v",
+					n, x.Dims(), out, axes, rounding, i, v, want)
 			}
 		}
 	}
@@ -250,10 +251,13 @@ func TestSpecials(t *testing.T) {
 			x, want []float64
 			run     func(y, x *tensor.Tensor)
 		}{
-			{[]float64{1, inf, 1, 1}, []float64{nan, inf, inf, inf, inf, 1, 1, 1}, func(y, x *tensor.Tensor) { Linear(y, x, Axis{}) }},
+			{[]float64{1, inf, 1, 1}, []float64{nan, inf, inf, inf, inf, 1, 1, 1},
+				func(y, x *tensor.Tensor) { Linear(y, x, Axis{}) }},
 			{[]float64{inf, -inf}, []float64{nan, nan, nan, -inf}, func(y, x *tensor.Tensor) { Linear(y, x, Axis{}) }},
-			{[]float64{minus, minus}, []float64{0, 0, 0}, func(y, x *tensor.Tensor) { Linear(y, x, Axis{Coordinates: AlignCorners}) }},
-			{[]float64{math.Copysign(math.NaN(), -1), -inf, minus}, []float64{nan, -inf, minus}, func(y, x *tensor.Tensor) { Nearest(y, x, Floor, Axis{}) }},
+			{[]float64{minus, minus}, []float64{0, 0, 0},
+				func(y, x *tensor.Tensor) { Linear(y, x, Axis{Coordinates: AlignCorners}) }},
+			{[]float64{math.Copysign(math.NaN(), -1), -inf, minus}, []float64{nan, -inf, minus},
+				func(y, x *tensor.Tensor) { Nearest(y, x, Floor, Axis{}) }},
 			{[]float64{1, 1, inf}, []float64{nan, nan, nan}, func(y, x *tensor.Tensor) { Cubic(y, x, -0.75, Axis{}) }},
 		} {
 			y := tensor.New(f, 1, len(k.want))
@@ -313,7 +317,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%v: %v, %v", c, got, err)
 		}
 	}
-	if _, err := ParseCoordinates("corners"); err == nil || !strings.Contains(err.Error(), `"corners": want one of ["half_pixel"`) {
+	if _, err := ParseCoordinates("corners"); err == nil ||
+		!strings.Contains(err.Error(), `"corners": want one of ["half_pixel"`) {
 		t.Error(err)
 	}
 	if r, err := ParseRounding("round_prefer_ceil"); r != PreferCeil || err != nil {

@@ -81,7 +81,8 @@ func TestWindows(t *testing.T) {
 		for i, v := range y.Data {
 			want := judge.number(x.Data, i, f)
 			if !sameBits(v, want) {
-				t.Fatalf("trial %d: %s, %s %v to %v %v, %g, %+v: number %d is %x: want %x", n, name, kinds[n%len(kinds)].name, x.Dims(), out, f, coefficient, axes, i, v, want)
+				t.Fatalf("trial %d: %s, %s %v to %v %v, %g, %+v: number %d is %x: want %x",
+					n, name, kinds[n%len(kinds)].name, x.Dims(), out, f, coefficient, axes, i, v, want)
 			}
 		}
 	}
@@ -185,7 +186,8 @@ func TestInfluence(t *testing.T) {
 						}
 						d := math.Abs(float64(place) - p)
 						if d < radius-1e-9 && v == 0 || d > radius+1e-9 && v != 0 {
-							t.Errorf("12 to %d, antialias %v: number %d, at %g, is %v with %v at %d", size, antialias, i, p, v, x.Data[place], place)
+							t.Errorf("12 to %d, antialias %v: number %d, at %g, is %v with %v at %d",
+								size, antialias, i, p, v, x.Data[place], place)
 						}
 					}
 				}

@@ -17,8 +17,8 @@ func TestStepAllocates(t *testing.T) {
 		t.Log("plain Go settles elements with memory of its own")
 		return
 	}
-	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,8 @@ func TestStepAllocates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &Stepper{Operator: op, Config: Config{Policy: policy, Alpha: 0.5, Dt: 0.1}, Mode: mode, Overflow: func(string, int) {}}
+			s := &Stepper{Operator: op, Config: Config{Policy: policy, Alpha: 0.5, Dt: 0.1}, Mode: mode,
+				Overflow: func(string, int) {}}
 			x := tensor.New(s.Config.StateFormat(mode.Output()), 2, 3, 16, 16)
 			for i := range x.Data {
 				x.Data[i] = fp16.Float16.Round(float64(i%17)/8 - 1)

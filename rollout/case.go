@@ -99,7 +99,8 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 	for _, e := range entries {
 		if ok, _ := path.Match("layers.step*.safetensors", e.Name()); ok {
 			if c.layerSteps = append(c.layerSteps, e.Name()); len(c.layerSteps) > mostLayerFiles {
-				return nil, fmt.Errorf("%s: more than %d files layers.step*.safetensors: want the layers of fewer steps", dir, mostLayerFiles)
+				return nil, fmt.Errorf("%s: more than %d files layers.step*.safetensors: "+
+					"want the layers of fewer steps", dir, mostLayerFiles)
 			}
 		}
 	}
@@ -107,7 +108,8 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 		return c, c.openStep(c.step)
 	}
 	if c.Weights == nil && c.WeightsSeed == nil {
-		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json", path.Join(dir, "weights.safetensors"))
+		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json",
+			path.Join(dir, "weights.safetensors"))
 	}
 	return c, nil
 }
@@ -261,14 +263,16 @@ func (c *Case) readJSON(data []byte) error {
 		u.NoiseScope = noise.WholeBatch
 	}
 	if c.Operator.InputChannels != c.Operator.OutputChannels {
-		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, c.Operator.OutputChannels, c.Operator.InputChannels)
+		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file,
+			c.Operator.OutputChannels, c.Operator.InputChannels)
 	}
 	return c.readTorch(torch)
 }
 
 func (c *Case) readTorch(torch *strict.Object) error {
 	if torch != nil {
-		c.Torch = Torch{Version: torch.String("version", ""), MKL: torch.Bool("mkl", false), SMCount: int(torch.Int("sm_count", 0, 0, 1<<20)),
+		c.Torch = Torch{Version: torch.String("version", ""), MKL: torch.Bool("mkl", false),
+			SMCount:      int(torch.Int("sm_count", 0, 0, 1<<20)),
 			ThreadsPerSM: int(torch.Int("max_threads_per_sm", noise.DefaultThreads, 1, 1<<20))}
 		if torch.Has("mkl_draws") {
 			draws := torch.Bool("mkl_draws", false)

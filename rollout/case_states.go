@@ -99,7 +99,8 @@ func (c *Case) ReadStart() ([]float64, Shape, error) {
 		return nil, Shape{}, c.noOperator()
 	}
 	if c.Trajectory == nil {
-		return nil, Shape{}, fmt.Errorf("%s: missing: want the recorded initial condition", path.Join(c.Dir, "trajectory.safetensors"))
+		return nil, Shape{}, fmt.Errorf("%s: missing: want the recorded initial condition",
+			path.Join(c.Dir, "trajectory.safetensors"))
 	}
 	t, err := c.Trajectory.Tensor("initial_condition")
 	if err != nil {
@@ -121,7 +122,8 @@ func (c *Case) StartShape(name string, shape []int) (Shape, error) {
 		d = d[1:]
 	}
 	if len(d) != 3 || d[0] != channels || d[1] < 1 || d[2] < 1 {
-		return Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]%s", name, shape, channels, m, channels, channelsLast(d, channels))
+		return Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]%s",
+			name, shape, channels, m, channels, channelsLast(d, channels))
 	}
 	return Shape{d[0], d[1], d[2]}, nil
 }
@@ -164,12 +166,16 @@ func (c *Case) mixedUp(s []int, steps int) string {
 
 func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*States, error) {
 	s, r := t.Shape, c.Rollout
-	if len(s) != 5 || s[0] != r.Realizations || s[1] != steps || s[2] != c.Operator.OutputChannels || s[3] < 1 || s[4] < 1 {
-		return nil, fmt.Errorf("%s: %s: shape %v: want [%d,%d,%d,H,W] as case.json says%s", f.Path, t.Name, s, r.Realizations, steps, c.Operator.OutputChannels, c.mixedUp(s, steps))
+	if len(s) != 5 || s[0] != r.Realizations || s[1] != steps || s[2] != c.Operator.OutputChannels ||
+		s[3] < 1 || s[4] < 1 {
+		return nil, fmt.Errorf("%s: %s: shape %v: want [%d,%d,%d,H,W] as case.json says%s",
+			f.Path, t.Name, s, r.Realizations, steps, c.Operator.OutputChannels, c.mixedUp(s, steps))
 	}
 	if err := t.Read(0, nil); err != nil { // of a type that has no numbers
 		return nil, err
 	}
 	format, _ := t.DType.Format()
-	return &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, file: t, failed: new(atomic.Pointer[error])}, nil
+	return &States{
+		M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, file: t, failed: new(atomic.Pointer[error]),
+	}, nil
 }

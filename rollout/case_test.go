@@ -48,7 +48,8 @@ func TestOpenCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Dir != caseDir || c.File != caseDir+"/case.json" || *c.WeightsSeed != 2 || c.Torch != (Torch{Version: "1.13.1", ThreadsPerSM: 2048}) ||
+	if c.Dir != caseDir || c.File != caseDir+"/case.json" || *c.WeightsSeed != 2 ||
+		c.Torch != (Torch{Version: "1.13.1", ThreadsPerSM: 2048}) ||
 		!strings.HasPrefix(c.ProducedBy, "Spinlock rollout engine") || !strings.HasPrefix(c.Note, "engine runs") {
 		t.Errorf("read as %+v", c)
 	}
@@ -60,7 +61,8 @@ func TestOpenCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if traj.M != 2 || traj.T != 10 || traj.C != 3 || traj.H != 20 || traj.W != 20 || traj.Format != fp16.Float32 || traj.CHW() != 1200 {
+	if traj.M != 2 || traj.T != 10 || traj.C != 3 || traj.H != 20 || traj.W != 20 || traj.Format != fp16.Float32 ||
+		traj.CHW() != 1200 {
 		t.Errorf("trajectory %d %d %d %d %d %v", traj.M, traj.T, traj.C, traj.H, traj.W, traj.Format)
 	}
 	if truth.T != 9 || truth.Format != fp16.Float64 {
@@ -88,19 +90,23 @@ func TestFilesLeftOut(t *testing.T) {
 		if s, err := c.ReadTruth(); name == "one_step_f64" && (s != nil || err != nil) {
 			t.Errorf("no truth is read as %v, %v", s, err)
 		}
-		if _, err := c.ReadTrajectory(); name == "trajectory" && (err == nil || err.Error() != "d/trajectory.safetensors: missing: want the recorded trajectory") {
+		if _, err := c.ReadTrajectory(); name == "trajectory" &&
+			(err == nil || err.Error() != "d/trajectory.safetensors: missing: want the recorded trajectory") {
 			t.Errorf("no trajectory: %v", err)
 		}
 	}
 	edit(t, m, `"weights_seed": 2`, `"weights_seed": null`)
-	if _, err := OpenCaseFS(m, "d"); err == nil || err.Error() != "d/weights.safetensors: missing: want this file, or weights_seed in case.json" {
+	if _, err := OpenCaseFS(m, "d"); err == nil ||
+		err.Error() != "d/weights.safetensors: missing: want this file, or weights_seed in case.json" {
 		t.Errorf("no weights and no seed: %v", err)
 	}
 	delete(m, "case.json")
-	if _, err := OpenCaseFS(m, "d"); err == nil || err.Error() != "d/case.json: file does not exist: want a case folder with a case.json" {
+	if _, err := OpenCaseFS(m, "d"); err == nil ||
+		err.Error() != "d/case.json: file does not exist: want a case folder with a case.json" {
 		t.Errorf("no case.json: %v", err)
 	}
-	if _, err := OpenCaseFS(fstest.MapFS{"case.json": {Mode: fs.ModeNamedPipe}}, "d"); err == nil || err.Error() != "d/case.json: is a pipe: want a case folder with a case.json" {
+	if _, err := OpenCaseFS(fstest.MapFS{"case.json": {Mode: fs.ModeNamedPipe}}, "d"); err == nil ||
+		err.Error() != "d/case.json: is a pipe: want a case folder with a case.json" {
 		t.Errorf("a pipe: %v", err)
 	}
 }
@@ -121,7 +127,8 @@ func TestOperatorErrors(t *testing.T) {
 		c.Operator.Activation = "rule"
 		for range 2 { // with weights, and without
 			_, err = c.NewOperator()
-			if want := at + `case.json: operator.activation: unknown activation "rule": want `; err == nil || !strings.HasPrefix(err.Error(), want) {
+			if want := at + `case.json: operator.activation: unknown activation "rule": want `; err == nil ||
+				!strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: error %v, want %s...", dir, err, want)
 			}
 			c.Weights = nil
@@ -132,21 +139,28 @@ func TestOperatorErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = c.NewOperator()
-		if want := at + "weights.safetensors: output_layer.conv.weight: shape [3 10 1 1]: want [3 5 1 1]"; err == nil || err.Error() != want {
+		if want := at + "weights.safetensors: output_layer.conv.weight: shape [3 10 1 1]: want [3 5 1 1]"; err == nil ||
+			err.Error() != want {
 			t.Errorf("%s: error %v, want %s", dir, err, want)
 		}
 	}
-	if _, err := ParseCase("conf/a.json", []byte(`{"operator": {"num_layers": 0, "base_channels": 1, "normalization": "no"}, "rollout": {"num_timesteps": 2, "num_realizations": 1}, "weights_seed": 1}`)); err == nil || !strings.HasPrefix(err.Error(), `conf/a.json: operator.normalization: "no": want`) {
+	if _, err := ParseCase(
+		"conf/a.json", []byte(`{"operator": {"num_layers": 0, "base_channels": 1, "normalization": "no"}, `+
+			`"rollout": {"num_timesteps": 2, "num_realizations": 1}, "weights_seed": 1}`),
+	); err == nil || !strings.HasPrefix(err.Error(), `conf/a.json: operator.normalization: "no": want`) {
 		t.Errorf("a configuration: %v", err)
 	}
-	if _, err := ParseCase("a.json", []byte(`{"operator": {}, "rollout": {}}`)); err == nil || !strings.HasPrefix(err.Error(), "a.json: operator.num_layers: missing") {
+	if _, err := ParseCase("a.json", []byte(`{"operator": {}, "rollout": {}}`)); err == nil ||
+		!strings.HasPrefix(err.Error(), "a.json: operator.num_layers: missing") {
 		t.Errorf("a configuration without parameters: %v", err)
 	}
 }
 
 // TestNoiseUnknown: a recorder may say that nothing gives the draws, and nothing else.
 func TestNoiseUnknown(t *testing.T) {
-	for value, want := range map[string]string{`"unknown"`: "", `null`: "", `"pink"`: `d/case.json: noise: "pink": want "unknown", or no such field`} {
+	for value, want := range map[string]string{
+		`"unknown"`: "", `null`: "", `"pink"`: `d/case.json: noise: "pink": want "unknown", or no such field`,
+	} {
 		m := inMemory(t)
 		edit(t, m, `"weights_seed": 2`, `"weights_seed": 2, "noise": `+value)
 		c, err := OpenCaseFS(m, "d")
@@ -346,7 +360,8 @@ func TestFolderLimits(t *testing.T) {
 	m := inMemory(t)
 	for _, name := range []string{"case.json", "SHA256SUMS"} {
 		m["SHA256SUMS"] = &fstest.MapFile{}
-		if _, err := OpenCaseFS(sparse{m, name, 1 << 30}, "d"); err == nil || !strings.HasPrefix(err.Error(), "d/"+name+": 1073741824 bytes, and ") {
+		if _, err := OpenCaseFS(sparse{m, name, 1 << 30}, "d"); err == nil ||
+			!strings.HasPrefix(err.Error(), "d/"+name+": 1073741824 bytes, and ") {
 			t.Errorf("a gigabyte of %s: error %v", name, err)
 		}
 		delete(m, "SHA256SUMS")
@@ -362,7 +377,8 @@ func TestFolderLimits(t *testing.T) {
 	for i := range mostLayerFiles + 1 {
 		m[fmt.Sprintf("layers.step%05d.safetensors", i)] = &fstest.MapFile{}
 	}
-	if _, err := OpenCaseFS(m, "d"); err == nil || err.Error() != "d: more than 4096 files layers.step*.safetensors: want the layers of fewer steps" {
+	if _, err := OpenCaseFS(m, "d"); err == nil ||
+		err.Error() != "d: more than 4096 files layers.step*.safetensors: want the layers of fewer steps" {
 		t.Errorf("many layers: error %v", err)
 	}
 }

@@ -44,7 +44,8 @@ func (j *Job) readCheckpoint(path string) (*Checkpoint, *saved, error) {
 		return nil, nil, err
 	}
 	wrong := func(what string) (*Checkpoint, *saved, error) {
-		return nil, nil, fmt.Errorf("%s: %s: want the file that the unfinished run left, or --force to begin again", path, what)
+		return nil, nil,
+			fmt.Errorf("%s: %s: want the file that the unfinished run left, or --force to begin again", path, what)
 	}
 	if n := len(data) - sha256.Size; n < 0 || sum(sha256.Sum256(data[:n])) != sum(data[n:]) {
 		return wrong("its bytes are not those that its hash is of")
@@ -61,7 +62,9 @@ func (j *Job) readCheckpoint(path string) (*Checkpoint, *saved, error) {
 		return nil, nil, fmt.Errorf("%s: %s: want the same run to resume it", path, d)
 	}
 	if _, taped := s.Outputs[ofTape]; taped != (j.Record != "") {
-		return wrong(map[bool]string{true: "--record: the unfinished run had it", false: "--record: the unfinished run did not have it"}[taped])
+		return wrong(map[bool]string{
+			true: "--record: the unfinished run had it", false: "--record: the unfinished run did not have it",
+		}[taped])
 	}
 	t, err := f.Tensor("state")
 	if err != nil {
@@ -99,7 +102,8 @@ func (j *Job) tensorAt(step int, x []float64, n int) *tensor.Tensor {
 // save makes the output durable and then, in one rename, the checkpoint that
 // speaks of it.
 func (j *Job) save(path string, p *Checkpoint, d digests, outputs []Output) error {
-	s := saved{Version: checkpointVersion, Identity: j.Identity, Batch: p.Batch, Step: p.Step, Outputs: map[string]json.RawMessage{}}
+	s := saved{Version: checkpointVersion, Identity: j.Identity, Batch: p.Batch, Step: p.Step,
+		Outputs: map[string]json.RawMessage{}}
 	for _, o := range outputs {
 		state, err := o.Sync()
 		if err != nil {
@@ -128,7 +132,8 @@ func (j *Job) save(path string, p *Checkpoint, d digests, outputs []Output) erro
 		return err
 	}
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, []*safetensors.Tensor{t, room}, map[string]string{"refrun": string(meta)}); err != nil {
+	if err := safetensors.Write(&b, []*safetensors.Tensor{t, room},
+		map[string]string{"refrun": string(meta)}); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	before := b.Bytes()[:b.Len()-sha256.Size]

@@ -19,11 +19,14 @@ func TestReadConfig(t *testing.T) {
 	}{
 		{`{"num_timesteps": 3, "num_realizations": 2}`,
 			Config{Policy: Convex, Alpha: 0.5, Dt: 0.01, Timesteps: 3, Realizations: 2, Precision: "float32"}},
-		{`{"num_timesteps": 1, "num_realizations": 1048576, "policy_type": "residual", "alpha": 0, "dt": 1e-45, "base_seed": -2, "precision": "bfloat16",
+		{`{"num_timesteps": 1, "num_realizations": 1048576, "policy_type": "residual", "alpha": 0, "dt": 1e-45,
+		"base_seed": -2, "precision": "bfloat16",
 			"autocast": "cuda", "engine_batch": 2147483647, "normalization": "zscore", "clamp_range": [-1.5, -1.5]}`,
-			Config{Policy: Residual, Alpha: 0, Dt: 1e-45, Timesteps: 1, Realizations: 1 << 20, BaseSeed: 1<<64 - 2, Precision: "bfloat16",
-				Autocast: "cuda", EngineBatch: 1<<31 - 1, Normalization: ZScore, Clamp: &[2]float64{-1.5, -1.5}}},
-		{`{"num_timesteps": 3, "num_realizations": 2, "policy_type": "autoregressive", "normalization": "none", "autocast": null, "clamp_range": null, "alpha": null}`,
+			Config{Policy: Residual, Alpha: 0, Dt: 1e-45, Timesteps: 1, Realizations: 1 << 20, BaseSeed: 1<<64 - 2,
+				Precision: "bfloat16",
+				Autocast:  "cuda", EngineBatch: 1<<31 - 1, Normalization: ZScore, Clamp: &[2]float64{-1.5, -1.5}}},
+		{`{"num_timesteps": 3, "num_realizations": 2, "policy_type": "autoregressive", "normalization": "none", ` +
+			`"autocast": null, "clamp_range": null, "alpha": null}`,
 			Config{Policy: Autoregressive, Alpha: 0.5, Dt: 0.01, Timesteps: 3, Realizations: 2, Precision: "float32"}},
 	} {
 		if got, err := ReadConfig("f", "rollout", []byte(k.json)); err != nil || !reflect.DeepEqual(got, k.want) {
@@ -37,7 +40,8 @@ func TestEngineBatches(t *testing.T) {
 		m, batch int
 		want     string
 	}{
-		{1, 0, "[[0 1]]"}, {5, 0, "[[0 5]]"}, {5, 1, "[[0 1] [1 2] [2 3] [3 4] [4 5]]"}, {5, 4, "[[0 4] [4 5]]"}, {4, 4, "[[0 4]]"}, {3, 1<<31 - 1, "[[0 3]]"},
+		{1, 0, "[[0 1]]"}, {5, 0, "[[0 5]]"}, {5, 1, "[[0 1] [1 2] [2 3] [3 4] [4 5]]"}, {5, 4, "[[0 4] [4 5]]"},
+		{4, 4, "[[0 4]]"}, {3, 1<<31 - 1, "[[0 3]]"},
 	} {
 		if got := fmt.Sprint(Config{Realizations: k.m, EngineBatch: k.batch}.EngineBatches()); got != k.want {
 			t.Errorf("%d realizations by %d: %s, want %s", k.m, k.batch, got, k.want)
@@ -68,7 +72,8 @@ func TestTooManyWeights(t *testing.T) {
 	} {
 		text := fmt.Sprintf(`{"num_layers": %d, "base_channels": %d, "kernel_size": %d}`, k.layers, k.b, k.k)
 		_, err := operator.ReadConfig("f", "operator", []byte(text))
-		want := fmt.Sprintf("f: operator.base_channels: %d: want fewer: the operator would have %s weights, and 2.68e+08 are the most", k.b, k.want)
+		want := fmt.Sprintf("f: operator.base_channels: %d: want fewer: the operator would have %s weights, "+
+			"and 2.68e+08 are the most", k.b, k.want)
 		if (err == nil) != (k.want == "") || err != nil && err.Error() != want {
 			t.Errorf("%s: error %v, want %s", text, err, want)
 		}
@@ -76,7 +81,8 @@ func TestTooManyWeights(t *testing.T) {
 	// What is counted is what is built.
 	for _, layers := range []int{0, 1, 2, 3, 4, 6} {
 		for _, kernel := range []int{1, 3} {
-			c := operator.Config{NumLayers: layers, BaseChannels: 4, InputChannels: 3, OutputChannels: 2, KernelSize: kernel, Activation: "relu", Normalization: "instance"}
+			c := operator.Config{NumLayers: layers, BaseChannels: 4, InputChannels: 3, OutputChannels: 2,
+				KernelSize: kernel, Activation: "relu", Normalization: "instance"}
 			op, err := operator.Init(c, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -111,12 +117,16 @@ func byHand(layers, b, in, out, k int) int {
 func FuzzReadConfig(f *testing.F) {
 	for _, s := range []string{
 		`{"num_timesteps": 3, "num_realizations": 2}`,
-		`{"num_timesteps": 3, "num_realizations": 7, "engine_batch": 4, "policy_type": "convex", "alpha": 0.25, "precision": "tf32", "autocast": "cpu"}`,
-		`{"num_timesteps": 2, "num_realizations": 1, "policy_type": "residual", "dt": 1e-9, "normalization": "minmax", "clamp_range": [0, 1], "base_seed": -1}`,
+		`{"num_timesteps": 3, "num_realizations": 7, "engine_batch": 4, "policy_type": "convex", "alpha": 0.25, ` +
+			`"precision": "tf32", "autocast": "cpu"}`,
+		`{"num_timesteps": 2, "num_realizations": 1, "policy_type": "residual", "dt": 1e-9, ` +
+			`"normalization": "minmax", "clamp_range": [0, 1], "base_seed": -1}`,
 		`{"num_timesteps": 1, "num_realizations": 1, "normalization": "zscore", "clamp_range": [1, 0]}`,
 		`{"num_layers": 1, "base_channels": 2}`,
-		`{"num_layers": 4, "base_channels": 3, "input_channels": 1, "output_channels": 2, "kernel_size": 5, "activation": "silu", "normalization": "batch"}`,
-		`{"num_layers": 0, "base_channels": 3, "normalization": "group", "noise_type": "dropout", "noise_scale": 0.5, "dropout_rate": 1}`,
+		`{"num_layers": 4, "base_channels": 3, "input_channels": 1, "output_channels": 2, "kernel_size": ` +
+			`5, "activation": "silu", "normalization": "batch"}`,
+		`{"num_layers": 0, "base_channels": 3, "normalization": "group", "noise_type": "dropout", ` +
+			`"noise_scale": 0.5, "dropout_rate": 1}`,
 		`{"num_layers": 0, "base_channels": 1, "noise_type": "laplace", "noise_scale": -1e38, "spatial_correlation": 0.1}`,
 	} {
 		f.Add([]byte(s))
@@ -130,7 +140,8 @@ func FuzzReadConfig(f *testing.F) {
 		if c, err := ReadConfig("f.json", "rollout", data); err != nil {
 			line(t, err)
 		} else {
-			if !(c.Alpha >= 0 && c.Alpha < 1) || !(c.Dt > 0 && strict.Finite(c.Dt)) || c.Timesteps < 1 || c.Realizations < 1 || c.EngineBatch < 0 || c.Clamp != nil && !(c.Clamp[0] <= c.Clamp[1]) {
+			if !(c.Alpha >= 0 && c.Alpha < 1) || !(c.Dt > 0 && strict.Finite(c.Dt)) || c.Timesteps < 1 ||
+				c.Realizations < 1 || c.EngineBatch < 0 || c.Clamp != nil && !(c.Clamp[0] <= c.Clamp[1]) {
 				t.Errorf("accepted %+v", c)
 			}
 			if _, err := fp16.ParseFormat(c.Precision); err != nil {
@@ -154,7 +165,8 @@ func FuzzReadConfig(f *testing.F) {
 			line(t, err)
 			return
 		}
-		if c.KernelSize%2 == 0 || c.KernelSize < 1 || c.InputChannels < 1 || c.OutputChannels < 1 || c.BaseChannels < 1 || c.NumLayers < 0 || !strict.Finite(c.NoiseScale) {
+		if c.KernelSize%2 == 0 || c.KernelSize < 1 || c.InputChannels < 1 || c.OutputChannels < 1 ||
+			c.BaseChannels < 1 || c.NumLayers < 0 || !strict.Finite(c.NoiseScale) {
 			t.Fatalf("accepted %+v", c)
 		}
 		if c.BaseChannels > 4 || c.InputChannels > 8 || c.OutputChannels > 8 || c.KernelSize > 3 || c.NumLayers > 5 {

@@ -198,10 +198,14 @@ func TestSpoiled(t *testing.T) {
 			want   string // the note, or the error
 		}{
 			{".resume", func(b []byte) int { return len(b) / 3 }, "its bytes are not those that its hash is of"},
-			{".partial", func([]byte) int { return stateAt(t, ext, 2, 1) }, "realization 2, state 1: not the bytes that were written, so the run went on from state 0 of engine batch 1"},
-			{".partial", func([]byte) int { return stateAt(t, ext, 3, 0) }, "realization 3, state 0: not the bytes that were written, so the run went on from the beginning of engine batch 1"},
-			{".partial", func([]byte) int { return stateAt(t, ext, 1, 0) }, "realization 1, state 0: not the bytes that were written, so the run began again"},
-			{".tape.partial", func(b []byte) int { return tapeAt(t, 1, 3) }, "engine batch 1, step 3: not the bytes that were written, so the run went on from state 2 of engine batch 1"},
+			{".partial", func([]byte) int { return stateAt(t, ext, 2, 1) }, "realization 2, state 1: not the bytes " +
+				"that were written, so the run went on from state 0 of engine batch 1"},
+			{".partial", func([]byte) int { return stateAt(t, ext, 3, 0) }, "realization 3, state 0: not the bytes " +
+				"that were written, so the run went on from the beginning of engine batch 1"},
+			{".partial", func([]byte) int { return stateAt(t, ext, 1, 0) },
+				"realization 1, state 0: not the bytes that were written, so the run began again"},
+			{".tape.partial", func(b []byte) int { return tapeAt(t, 1, 3) }, "engine batch 1, step 3: not the bytes " +
+				"that were written, so the run went on from state 2 of engine batch 1"},
 		} {
 			path := filepath.Join(t.TempDir(), "out"+ext)
 			dead.write(t, path)
@@ -280,9 +284,10 @@ func TestTamperedWhileRunning(t *testing.T) {
 			do   func(p string) error
 			want string
 		}{
-			"removed":  {os.Remove, "removed or replaced while the run wrote it"},
-			"replaced": {func(p string) error { os.Rename(p, p+".old"); return os.WriteFile(p, nil, 0o644) }, "removed or replaced"},
-			"cut":      {func(p string) error { return os.Truncate(p, 100) }, ".partial: "},
+			"removed": {os.Remove, "removed or replaced while the run wrote it"},
+			"replaced": {func(p string) error { os.Rename(p, p+".old"); return os.WriteFile(p, nil, 0o644) },
+				"removed or replaced"},
+			"cut": {func(p string) error { return os.Truncate(p, 100) }, ".partial: "},
 			"changed": {func(p string) error {
 				f, err := os.OpenFile(p, os.O_RDWR, 0)
 				if err != nil {
@@ -312,7 +317,8 @@ func TestTamperedWhileRunning(t *testing.T) {
 				})}
 				_, err := j.Run(context.Background())
 				var lost *LostError
-				if !errors.As(err, &lost) || !strings.Contains(err.Error(), c.want) || lost.Resumable != (what == "changed") && what != "cut" {
+				if !errors.As(err, &lost) || !strings.Contains(err.Error(), c.want) ||
+					lost.Resumable != (what == "changed") && what != "cut" {
 					t.Errorf("%s, %s, checkpoints every %v: error %v, want %q", ext, what, every, err, c.want)
 				}
 				if exists(path) {
@@ -330,7 +336,8 @@ func TestSealedCase(t *testing.T) {
 	j := job(t, filepath.Join(dir, "trajectory.safetensors"), nil)
 	j.Record = filepath.Join(dir, "noise.safetensors")
 	finished(t, j)
-	text := `{"operator":{"num_layers":1,"base_channels":3,"input_channels":2,"output_channels":2,"noise_type":"laplace","noise_scale":0.1},
+	text := `{"operator":{"num_layers":1,"base_channels":3,"input_channels":2,"output_channels":2,
+	"noise_type":"laplace","noise_scale":0.1},
 		"rollout":{"num_timesteps":7,"num_realizations":5,"engine_batch":2},"weights_seed":1}`
 	if err := os.WriteFile(filepath.Join(dir, "case.json"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -338,7 +345,8 @@ func TestSealedCase(t *testing.T) {
 	if _, err := OpenCase(dir); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"noise.safetensors": "engine batch 1, step 2: the draws", "trajectory.safetensors": "realization 2, state 1: the state"} {
+	for name, want := range map[string]string{"noise.safetensors": "engine batch 1, step 2: the draws",
+		"trajectory.safetensors": "realization 2, state 1: the state"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,8 @@ import (
 func BenchmarkHashing(b *testing.B) {
 	for _, ext := range []string{".safetensors", ".npy", ".npz", ".h5"} {
 		b.Run(ext[1:], func(b *testing.B) {
-			c, err := ParseCase("op.json", []byte(`{"operator":{"num_layers":3,"base_channels":16,"grid_size":64,"noise_type":"gaussian","noise_scale":0.1},
+			c, err := ParseCase("op.json", []byte(`{"operator":{"num_layers":3,"base_channels":16,"grid_size":64,
+			"noise_type":"gaussian","noise_scale":0.1},
 				"rollout":{"num_timesteps":31,"num_realizations":5},"weights_seed":1}`))
 			if err != nil {
 				b.Fatal(err)

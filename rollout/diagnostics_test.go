@@ -131,7 +131,8 @@ func TestDiagnoseRecorded(t *testing.T) {
 						atEdge += len(edges)
 					}
 					if !ok {
-						t.Errorf("%s: realization %d, step %d: %s is %.9g, recorded %.9g, distance %.2g", dir.Name(), m, step, name, got[i], w, d)
+						t.Errorf("%s: realization %d, step %d: %s is %.9g, recorded %.9g, distance %.2g",
+							dir.Name(), m, step, name, got[i], w, d)
 					}
 				}
 				states++

@@ -27,7 +27,8 @@ type Digest struct {
 	whose   int    // the realization of it
 }
 
-// NewDigest begins the digest of a trajectory of that format and shape: [M,T] and that of a state, [C,H,W] of an operator's.
+// NewDigest begins the digest of a trajectory of that format and shape: [M,T] and that of a state, [C,H,W] of an
+// operator's.
 func NewDigest(f fp16.Format, m, t int, state ...int) *Digest {
 	shape := strings.ReplaceAll(fmt.Sprint(append([]int{m, t}, state...)), " ", ",")
 	d := &Digest{header: fmt.Sprintf("%s %s\n", f, shape), format: f}

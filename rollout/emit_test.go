@@ -39,7 +39,8 @@ func TestAhead(t *testing.T) {
 		x.Data[i], prev.Data[i] = float64(i), -float64(i)
 	}
 	s := &pairSink{t: t, at: -2}
-	if err := (emission{t: 3, lo: 10, x: x, prev: prev}).to([]Sink{s}); err != nil || !slices.Equal(s.seen, []int{10, 11, 12, 13, 14}) {
+	if err := (emission{t: 3, lo: 10, x: x, prev: prev}).to([]Sink{s}); err != nil ||
+		!slices.Equal(s.seen, []int{10, 11, 12, 13, 14}) {
 		t.Errorf("%v, %v", s.seen, err)
 	}
 }

@@ -31,9 +31,12 @@ func FuzzParseCase(f *testing.F) {
 		}
 	}
 	for _, s := range []string{
-		`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 3, "num_realizations": 2}, "weights_seed": -1, "torch": {"version": "2.9.1", "mkl": true, "sm_count": 132}}`,
-		`{"operator": {"nodes": [{"op": "conv", "name": "a", "inputs": ["x"], "out_channels": 3}], "output": "a"}, "rollout": {"num_timesteps": 1, "num_realizations": 1}, "noise": "unknown", "incomplete": "\u001b[2J"}`,
-		`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 3, "num_realizations": 2}, "noise": "` + strings.Repeat("8", 2000) + `"}`,
+		`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 3, "num_realizations": ` +
+			`2}, "weights_seed": -1, "torch": {"version": "2.9.1", "mkl": true, "sm_count": 132}}`,
+		`{"operator": {"nodes": [{"op": "conv", "name": "a", "inputs": ["x"], "out_channels": 3}], "output": "a"}, ` +
+			`"rollout": {"num_timesteps": 1, "num_realizations": 1}, "noise": "unknown", "incomplete": "\u001b[2J"}`,
+		`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 3, "num_realizations": ` +
+			`2}, "noise": "` + strings.Repeat("8", 2000) + `"}`,
 		`{"operator": null, "rollout": []}`, `{"version": 2}`, `{}`,
 	} {
 		f.Add([]byte(s))
@@ -44,7 +47,8 @@ func FuzzParseCase(f *testing.F) {
 			inOneLine(t, "f.json: ", err)
 			return
 		}
-		if r := c.Rollout; r.Timesteps < 1 || r.Timesteps > MostTimesteps || r.Realizations < 1 || c.Operator.InputChannels != c.Operator.OutputChannels {
+		if r := c.Rollout; r.Timesteps < 1 || r.Timesteps > MostTimesteps || r.Realizations < 1 ||
+			c.Operator.InputChannels != c.Operator.OutputChannels {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -158,7 +162,8 @@ func FuzzCheckpoint(f *testing.F) {
 			inOneLine(t, ck, err)
 			return
 		}
-		if b := j.Config.EngineBatches(); from.Batch >= len(b) || from.Step >= j.Config.Timesteps || len(from.State.Data) != b[from.Batch][1]*j.Shape.Len() {
+		if b := j.Config.EngineBatches(); from.Batch >= len(b) || from.Step >= j.Config.Timesteps ||
+			len(from.State.Data) != b[from.Batch][1]*j.Shape.Len() {
 			t.Errorf("%+v", from)
 		}
 		if _, err := json.Marshal(s); err != nil {

@@ -15,7 +15,9 @@ import (
 // TestStepGraph: a step as a graph, by Run and by a plan, is the stepper's, for every
 // policy, post-processing and mode.
 func TestStepGraph(t *testing.T) {
-	op, err := operator.Init(operator.Config{InputChannels: 2, OutputChannels: 2, BaseChannels: 8, NumLayers: 2, NoiseType: "gaussian", NoiseScale: 0.1}, 3)
+	op, err := operator.Init(operator.Config{
+		InputChannels: 2, OutputChannels: 2, BaseChannels: 8, NumLayers: 2, NoiseType: "gaussian", NoiseScale: 0.1,
+	}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,15 +29,18 @@ func TestStepGraph(t *testing.T) {
 		}
 		return d
 	}
-	for _, name := range [][2]string{{"float64", ""}, {"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float16", "cuda:1.13"}, {"bfloat16", "cpu:1.13"}} {
+	for _, name := range [][2]string{{"float64", ""}, {"float32", ""}, {"tf32", ""}, {"float16", "cuda"},
+		{"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float16", "cuda:1.13"}, {"bfloat16", "cpu:1.13"}} {
 		mode, err := operator.ParseMode(name[0], name[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, c := range []Config{
 			{Policy: Autoregressive}, {Policy: Residual, Dt: 0.01}, {Policy: Convex, Alpha: 0.3}, {Alpha: 0.7},
-			{Policy: Convex, Alpha: 0.3, Normalization: MinMax}, {Policy: Residual, Dt: 0.3, Normalization: ZScore, EngineBatch: 3},
-			{Policy: Autoregressive, Normalization: ZScore}, {Policy: Convex, Alpha: 0.1, Normalization: MinMax, EngineBatch: 3, Clamp: &[2]float64{0.1, 0.7}},
+			{Policy: Convex, Alpha: 0.3, Normalization: MinMax},
+			{Policy: Residual, Dt: 0.3, Normalization: ZScore, EngineBatch: 3},
+			{Policy: Autoregressive, Normalization: ZScore},
+			{Policy: Convex, Alpha: 0.1, Normalization: MinMax, EngineBatch: 3, Clamp: &[2]float64{0.1, 0.7}},
 			{Policy: Residual, Dt: 2, Clamp: &[2]float64{-0.3, 0.3}},
 		} {
 			x := tensor.Of(c.StateFormat(op.Output(mode)), numbers(r, 3*2*12*9, 1), 3, 2, 12, 9)

@@ -18,9 +18,11 @@ import (
 // realizations, whose output goes to path.
 func job(t testing.TB, path string, edit func(c *Case)) *Job {
 	t.Helper()
-	c, err := ParseCase("op.json", []byte(`{"operator":{"num_layers":1,"base_channels":3,"input_channels":2,"output_channels":2,
+	c, err := ParseCase("op.json", []byte(`{"operator":{"num_layers":1,"base_channels":3,"input_channels":2,
+	"output_channels":2,
 		"grid_size":6,"noise_type":"laplace","noise_scale":0.1},
-		"rollout":{"num_timesteps":7,"num_realizations":5,"engine_batch":2,"base_seed":3,"normalization":"zscore"},"weights_seed":1}`))
+		"rollout":{"num_timesteps":7,"num_realizations":5,"engine_batch":2,"base_seed":3,"normalization":"zscore"},
+		"weights_seed":1}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,8 @@ func TestResume(t *testing.T) {
 			if _, err := os.Stat(path); err == nil {
 				t.Fatalf("%s: an unfinished run left its file", ext)
 			}
-			if _, err := recordingJob(t, path).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "--resume") {
+			if _, err := recordingJob(t, path).Run(context.Background()); err == nil ||
+				!strings.Contains(err.Error(), "--resume") {
 				t.Fatalf("%s: starting over an unfinished run: %v", ext, err)
 			}
 			j = recordingJob(t, path)
@@ -130,7 +133,8 @@ func TestResume(t *testing.T) {
 			if b, err := os.ReadFile(path); err != nil || string(b) != string(bytes) {
 				t.Fatalf("%s: the resumed file differs (%v)", ext, err)
 			}
-			if v, err := Verify(path); err != nil || !v.OK || ext != ".npy" && ext != ".npz" && (got.Seal == "" || got.Seal != v.Seal) {
+			if v, err := Verify(path); err != nil || !v.OK || ext != ".npy" && ext != ".npz" &&
+				(got.Seal == "" || got.Seal != v.Seal) {
 				t.Fatalf("%s: stop %d: seal %.12s, read again: %+v, %v", ext, stop, got.Seal, v, err)
 			}
 			if b, err := os.ReadFile(path + ".tape"); err != nil || string(b) != string(tape) {
@@ -236,9 +240,12 @@ func TestResumeRefuses(t *testing.T) {
 		what, want string
 		spoil      func(t *testing.T, j *Job)
 	}{
-		{"another seed", `base_seed: the unfinished run had "3", this one has "4"`, func(t *testing.T, j *Job) { j.Identity[1][1] = "4" }},
-		{"another field", `clamp_range: the unfinished run had none`, func(t *testing.T, j *Job) { j.Identity = append(j.Identity, [2]string{"clamp_range", "x"}) }},
-		{"a missing field", `base_seed: the unfinished run had "3", this one has none`, func(t *testing.T, j *Job) { j.Identity = j.Identity[:1] }},
+		{"another seed", `base_seed: the unfinished run had "3", this one has "4"`,
+			func(t *testing.T, j *Job) { j.Identity[1][1] = "4" }},
+		{"another field", `clamp_range: the unfinished run had none`,
+			func(t *testing.T, j *Job) { j.Identity = append(j.Identity, [2]string{"clamp_range", "x"}) }},
+		{"a missing field", `base_seed: the unfinished run had "3", this one has none`,
+			func(t *testing.T, j *Job) { j.Identity = j.Identity[:1] }},
 		{"another shape", `want [2 2 5 6]`, func(t *testing.T, j *Job) { j.Shape = Shape{2, 5, 6} }},
 		{"not a checkpoint", `not those that its hash is of`, func(t *testing.T, j *Job) {
 			if err := safetensors.WriteFile(j.Path+".resume", nil, map[string]string{"refrun": "{}"}); err != nil {
@@ -255,7 +262,8 @@ func TestResumeRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"a folder that is not there", `no such file`, func(t *testing.T, j *Job) { j.Path = filepath.Join(filepath.Dir(j.Path), "no", "out.safetensors") }},
+		{"a folder that is not there", `no such file`,
+			func(t *testing.T, j *Job) { j.Path = filepath.Join(filepath.Dir(j.Path), "no", "out.safetensors") }},
 		{"an unknown format", `".txt": want`, func(t *testing.T, j *Job) { j.Path += ".txt" }},
 	} {
 		path := filepath.Join(t.TempDir(), "out.safetensors")
@@ -272,7 +280,8 @@ func TestResumeRefuses(t *testing.T) {
 		j = job(t, path, nil)
 		j.Resume = true
 		c.spoil(t, j)
-		if _, err := j.Run(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := j.Run(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line with %q", c.what, err, c.want)
 		}
 	}

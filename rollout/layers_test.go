@@ -13,7 +13,8 @@ import (
 // in order; a broken one is an error.
 func TestEachLayers(t *testing.T) {
 	dir := t.TempDir()
-	config := `{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 2, "num_realizations": 1}, "weights_seed": 1}`
+	config := `{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": ` +
+		`2, "num_realizations": 1}, "weights_seed": 1}`
 	if err := os.WriteFile(filepath.Join(dir, "case.json"), []byte(config), 0o666); err != nil {
 		t.Fatal(err)
 	}

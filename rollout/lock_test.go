@@ -32,7 +32,8 @@ func TestTwoWriters(t *testing.T) {
 				if filepath.Dir(k.Path) == "." {
 					k.Path = filepath.Join(t.TempDir(), k.Path)
 				}
-				if _, err := k.Run(context.Background()); err == nil || !strings.Contains(err.Error(), ".partial: another process writes it") {
+				if _, err := k.Run(context.Background()); err == nil ||
+					!strings.Contains(err.Error(), ".partial: another process writes it") {
 					t.Errorf("%s: a second job: error %v", ext, err)
 				}
 				attempts++
@@ -72,7 +73,8 @@ func TestHeldBeforeRead(t *testing.T) {
 		if from, _, _, err := first.find(path + ".resume"); from == nil || err != nil {
 			t.Fatalf("%s: checkpoint %v, %v", ext, from, err)
 		}
-		if _, err := second.Run(context.Background()); err == nil || !strings.Contains(err.Error(), ".partial: another process writes it") {
+		if _, err := second.Run(context.Background()); err == nil ||
+			!strings.Contains(err.Error(), ".partial: another process writes it") {
 			t.Errorf("%s: a second job: error %v", ext, err)
 		}
 		first.release()

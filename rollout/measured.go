@@ -40,7 +40,8 @@ func newMeasured(at partialFile, s Trajectory, c Config, done func(*Measures) er
 	}
 	if state != nil {
 		var was measuredState
-		if err := json.Unmarshal(state, &was); err != nil || len(was.Values) != 8*n*len(o.values) || was.Records < 0 || was.Records > n {
+		if err := json.Unmarshal(state, &was); err != nil || len(was.Values) != 8*n*len(o.values) || was.Records < 0 ||
+			was.Records > n {
 			return o, fmt.Errorf("%s.resume: state of the output: want the one that the unfinished run left", o.path)
 		}
 		o.records = was.Records

@@ -55,8 +55,9 @@ type trajectory interface {
 
 // Trajectory is the size of a whole rollout.
 type Trajectory struct {
-	M, T  int
-	State []int  // the shape of a state, [C,H,W] of an operator's; of several states that of their numbers, one after another
+	M, T int
+	// the shape of a state, [C,H,W] of an operator's; of several states that of their numbers, one after another
+	State []int
 	parts []part // of State: the states of a step graph that has names for them; nil of one that has none
 }
 
@@ -105,7 +106,8 @@ type flat struct {
 // newFlat lays a file out: a head, the diagnostics unless it is bare, the
 // trajectory, the hashes, and, if it is sealed, the digest and the seal.
 func newFlat(at partialFile, s Trajectory, c Config, f fp16.Format, head []byte, bare, sealed bool) *flat {
-	o := &flat{partialFile: at, format: f, shape: s, ord: orderOf(c), head: head, at: int64(len(head)), bare: bare, sealed: sealed}
+	o := &flat{partialFile: at, format: f, shape: s, ord: orderOf(c), head: head, at: int64(len(head)),
+		bare: bare, sealed: sealed}
 	if !bare {
 		for i := range o.metrics {
 			o.metrics[i] = o.at
@@ -145,7 +147,8 @@ func (o *flat) size() int64 {
 // begin creates the file, or opens the one that it continues if state is not nil.
 func (o *flat) begin(state []byte) error {
 	if state != nil {
-		if err := json.Unmarshal(state, &o.want); err != nil || o.want.Records < 0 || int64(o.want.Records) > o.shape.states() {
+		if err := json.Unmarshal(state, &o.want); err != nil || o.want.Records < 0 ||
+			int64(o.want.Records) > o.shape.states() {
 			return fmt.Errorf("%s.resume: state of the output: want the one that the unfinished run left", o.path)
 		}
 		return o.open(o.size(), true)
@@ -160,7 +163,8 @@ func (o *flat) order() order { return o.ord }
 
 // records says where the records are.
 func (o *flat) records() *records {
-	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table, crc: o.sealed, prints: o.prints,
+	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table,
+		crc: o.sealed, prints: o.prints,
 		parts: func(i int) []extent {
 			all := make([]extent, 0, 6)
 			for _, p := range o.pieces {
@@ -284,7 +288,9 @@ func (r *records) auditTable(o order, want ledger) error {
 		told.add(s)
 	}
 	if told != want {
-		return &LostError{Path: r.path, What: "the hashes of its records are not those that were written; --force begins again"}
+		return &LostError{
+			Path: r.path, What: "the hashes of its records are not those that were written; --force begins again",
+		}
 	}
 	return nil
 }
@@ -379,13 +385,17 @@ const (
 
 // layOutSafetensors lays out a safetensors output: trajectory [M,T,C,H,W], or those of several states, in the
 // stored format, and each diagnostic as metrics.<name> [M,T] in F64.
-func layOutSafetensors(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string) (*flat, error) {
+func layOutSafetensors(
+	at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string,
+) (*flat, error) {
 	var all []*safetensors.Tensor
 	for _, name := range DiagnosticNames {
 		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
 	}
 	for _, p := range s.named() {
-		all = append(all, &safetensors.Tensor{Name: p.name, DType: safetensors.DTypeOf(f), Shape: append([]int{s.M, s.T}, p.shape...)})
+		all = append(all, &safetensors.Tensor{
+			Name: p.name, DType: safetensors.DTypeOf(f), Shape: append([]int{s.M, s.T}, p.shape...),
+		})
 	}
 	all = append(all, &safetensors.Tensor{Name: crcName, DType: safetensors.U8, Shape: []int{s.M, s.T, crcSize}},
 		&safetensors.Tensor{Name: digestName, DType: safetensors.U8, Shape: []int{sha256.Size}},

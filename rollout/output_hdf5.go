@@ -57,9 +57,14 @@ const gzipLevel = 4
 // they occur: of noisy states smaller files than by level 9, in a fifth of the time.
 const Huffman = hdf5.Huffman
 
-func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, gzip int, metadata map[string]string, state []byte) (trajectory, error) {
+func createHDF5(
+	at partialFile, s Trajectory, c Config, f fp16.Format, gzip int, metadata map[string]string, state []byte,
+) (trajectory, error) {
 	one := append([]int{1}, s.dims()...)
-	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: append([]int{1, 1, 1}, s.State...), Gzip: gzip, Shuffle: gzip == Huffman}}
+	specs := []hdf5.Spec{
+		{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: append([]int{1, 1, 1}, s.State...), Gzip: gzip,
+			Shuffle: gzip == Huffman},
+	}
 	o := &hdf5Output{partialFile: at, format: f, shape: s, ord: orderOf(c), config: c, metadata: metadata}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)
@@ -367,5 +372,6 @@ const (
 
 func (o *hdf5Output) held() int64 {
 	raw := int64(o.shape.Len() * hdf5.TypeOf(o.format).Size())
-	return 8*int64(cap(o.rounded)) + 4*raw + hdf5Place*o.shape.states() + hdf5Compressor // raw: here, there, sorted, and compressed at most
+	// raw: here, there, sorted, and compressed at most
+	return 8*int64(cap(o.rounded)) + 4*raw + hdf5Place*o.shape.states() + hdf5Compressor
 }

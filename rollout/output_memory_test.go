@@ -89,7 +89,8 @@ func TestWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kernels are made at the first use.
-	if _, err := op.Forward(&operator.Pass{Mode: operator.Mode{Precision: fp16.Float32}}, tensor.New(fp16.Float32, 1, 3, 4, 4)); err != nil {
+	if _, err := op.Forward(&operator.Pass{Mode: operator.Mode{Precision: fp16.Float32}},
+		tensor.New(fp16.Float32, 1, 3, 4, 4)); err != nil {
 		t.Fatal(err)
 	}
 	grown, counted := heap()-before, op.Bytes()

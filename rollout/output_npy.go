@@ -24,7 +24,9 @@ type npyOutput struct {
 	metadata map[string]string
 }
 
-func createNpy(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte) (trajectory, error) {
+func createNpy(
+	at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte,
+) (trajectory, error) {
 	head, err := npyHead(f, s.dims())
 	if err != nil {
 		return nil, err
@@ -98,7 +100,8 @@ func (o npyOutput) writeSums() error {
 	err = disk.Replace(sumsPath(o.path), 0o644, func(to io.Writer) error {
 		seal := sha256.New()
 		w := bufio.NewWriterSize(io.MultiWriter(to, seal), 1<<16)
-		fmt.Fprintf(w, "%s\n# trajectory %s in %v\n# metadata %s\n# digest %s\n", sumsBegin, fault.Dims(o.shape.dims()), o.format, meta, o.digest.Hex())
+		fmt.Fprintf(w, "%s\n# trajectory %s in %v\n# metadata %s\n# digest %s\n",
+			sumsBegin, fault.Dims(o.shape.dims()), o.format, meta, o.digest.Hex())
 		for i := range o.shape.M * o.shape.T {
 			s, err := r.listed(i)
 			if err != nil {
@@ -143,7 +146,9 @@ const packSize = 1 << 16
 
 func (o npz) held() int64 { return o.flat.held() + packSize }
 
-func createNpz(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte) (trajectory, error) {
+func createNpz(
+	at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte,
+) (trajectory, error) {
 	o := npz{newFlat(at, s, c, f, nil, false, false), metadata}
 	return o, o.begin(state)
 }

@@ -16,8 +16,8 @@ import (
 // image, 6*2^13 and 4*2^13 on its border.
 func overflowing(t *testing.T, precision string) *Engine {
 	t.Helper()
-	op, err := operator.Init(operator.Config{NumLayers: 0, BaseChannels: 1, InputChannels: 1, OutputChannels: 1, KernelSize: 3,
-		Activation: "relu", Normalization: "none"}, 1)
+	op, err := operator.Init(operator.Config{NumLayers: 0, BaseChannels: 1, InputChannels: 1, OutputChannels: 1,
+		KernelSize: 3, Activation: "relu", Normalization: "none"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,8 @@ func (p *partialFile) open(size int64, resume bool) error {
 	is, err := p.f.Stat()
 	if err == nil && resume && is.Size() != size {
 		p.Close()
-		return &LostError{Path: partial(p.path), What: fmt.Sprintf("%d bytes: want %d, as the unfinished run left it, or --force to begin again", is.Size(), size)}
+		return &LostError{Path: partial(p.path), What: fmt.Sprintf("%d bytes: "+
+			"want %d, as the unfinished run left it, or --force to begin again", is.Size(), size)}
 	}
 	if err == nil && !resume {
 		err = p.f.Truncate(size) // it is empty
@@ -195,14 +196,16 @@ func (p *partialFile) kept(size int64) error {
 	case err != nil:
 		return err
 	case !is:
-		return &LostError{Path: partial(p.path), What: "removed or replaced while the run wrote it: want it left alone until the run ends"}
+		return &LostError{Path: partial(p.path),
+			What: "removed or replaced while the run wrote it: want it left alone until the run ends"}
 	}
 	is, err := p.f.Stat()
 	if err != nil {
 		return p.failed(err)
 	}
 	if is.Size() != size {
-		return &LostError{Path: partial(p.path), What: fmt.Sprintf("%d bytes: want %d, as the run wrote them; --force begins again", is.Size(), size)}
+		return &LostError{Path: partial(p.path),
+			What: fmt.Sprintf("%d bytes: want %d, as the run wrote them; --force begins again", is.Size(), size)}
 	}
 	return nil
 }
@@ -237,10 +240,13 @@ func (p *partialFile) publish(from string) error {
 		return fmt.Errorf("%s: %w", p.path, fault.Cause(err))
 	}
 	if err == nil && (p.over == nil || !os.SameFile(now, p.over)) {
-		return &LostError{Path: p.path, What: "made by someone else while the run was under way: want no such file; --resume finishes the run"}
+		return &LostError{Path: p.path,
+			What: "made by someone else while the run was under way: want no such file; --resume finishes the run"}
 	}
 	err = rename(from, p.path)
-	gone := &LostError{Path: from, What: "removed or replaced while the run was under way: want it left alone until the run ends"}
+	gone := &LostError{
+		Path: from, What: "removed or replaced while the run was under way: want it left alone until the run ends",
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return gone
 	}

@@ -35,7 +35,9 @@ type Recorder struct {
 
 // newRecorder creates the tape of a rollout of op, or continues one if state is
 // not nil.
-func newRecorder(at partialFile, op *operator.Operator, c Config, s Shape, metadata map[string]string, state []byte) (*Recorder, error) {
+func newRecorder(
+	at partialFile, op *operator.Operator, c Config, s Shape, metadata map[string]string, state []byte,
+) (*Recorder, error) {
 	if c.Timesteps < 2 {
 		return nil, fmt.Errorf("%s: no steps: want at least one to record", at.path)
 	}
@@ -64,8 +66,9 @@ func newRecorder(at partialFile, op *operator.Operator, c Config, s Shape, metad
 			offset += int64(c.Timesteps-1) * int64(r.sizes[k]) * r.bytes(i)
 		}
 	}
-	all = append(all, &safetensors.Tensor{Name: tableName, DType: safetensors.U8, Shape: []int{len(r.at), r.ord.t, sha256.Size}},
-		&safetensors.Tensor{Name: sealName, DType: safetensors.U8, Shape: []int{sha256.Size}})
+	all = append(all, &safetensors.Tensor{
+		Name: tableName, DType: safetensors.U8, Shape: []int{len(r.at), r.ord.t, sha256.Size},
+	}, &safetensors.Tensor{Name: sealName, DType: safetensors.U8, Shape: []int{sha256.Size}})
 	var err error
 	if r.head, err = safetensors.Header(all, metadata); err != nil {
 		return nil, err

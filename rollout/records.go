@@ -266,7 +266,8 @@ func (r *records) verify(o order, want ledger) (good int, stale bool, err error)
 	case told == want:
 		return good, false, nil
 	}
-	return 0, false, &LostError{Path: r.path, What: "neither its records nor their hashes are those that the checkpoint speaks of: want --force to begin again"}
+	return 0, false, &LostError{Path: r.path, What: "neither its records nor their hashes are those that " +
+		"the checkpoint speaks of: want --force to begin again"}
 }
 
 // first returns the ledger of the first n records, of which all are the verified ones

@@ -57,7 +57,8 @@ func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, d digests) (a
 	} else {
 		note += fmt.Sprintf(", so the run went on from state %d of engine batch %d", pos.Step, pos.Batch)
 		if pos.Step < 0 {
-			note = fmt.Sprintf("%s, so the run went on from the beginning of engine batch %d", note[:strings.LastIndex(note, ",")], pos.Batch)
+			note = fmt.Sprintf("%s, so the run went on from the beginning of engine batch %d",
+				note[:strings.LastIndex(note, ",")], pos.Batch)
 		}
 	}
 	if err := j.reread(&pos, outputs, d.all()); err != nil {

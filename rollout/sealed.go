@@ -133,7 +133,8 @@ func parseSafetensors(path string, f io.ReaderAt, size int64) (*sealed, error) {
 // sealedOf takes what a safetensors file says of its own bytes.
 func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error) {
 	path, names := file.Path, file.Names()
-	states := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n != "trajectory" && !strings.HasPrefix(n, "trajectory.") })
+	states := slices.DeleteFunc(slices.Clone(names),
+		func(n string) bool { return n != "trajectory" && !strings.HasPrefix(n, "trajectory.") })
 	crc, table := slices.Contains(names, crcName) && len(states) > 0, tableName
 	if crc {
 		table = crcName
@@ -171,7 +172,8 @@ func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error
 	if _, err := f.ReadAt(s.digest, at(digestName).at); err != nil {
 		return nil, s.failed(at(digestName).at, err)
 	}
-	if err := s.flatten(t.Shape, at(states[0]), metrics, at(table), at(sealName)); err != nil || len(states) == 1 && states[0] == "trajectory" {
+	if err := s.flatten(t.Shape, at(states[0]), metrics, at(table), at(sealName)); err != nil ||
+		len(states) == 1 && states[0] == "trajectory" {
 		return s, err
 	}
 	return s, s.several(file, states)
@@ -272,7 +274,8 @@ func parseNpz(path string, f io.ReaderAt, size int64) (*sealed, error) {
 	}
 	if s.format, ok = states.Format(); !ok {
 		if states.DType != npy.TypeOf(fp16.BFloat16) {
-			return nil, fmt.Errorf("%s: trajectory: type %s: want <f8, <f4, <f2 or the bits of bfloat16, <u2", path, fault.Text(states.DType))
+			return nil, fmt.Errorf("%s: trajectory: type %s: want <f8, <f4, <f2 or the bits of bfloat16, <u2", path,
+				fault.Text(states.DType))
 		}
 		s.format = fp16.BFloat16
 	}
@@ -292,7 +295,8 @@ func parseNpz(path string, f io.ReaderAt, size int64) (*sealed, error) {
 		}
 	}
 	json.Unmarshal(meta, &s.metadata) // the seal covers it, whatever it says
-	return s, s.flatten(states.Shape, places["trajectory"], metrics, places[tableName], extent{size - int64(len(seal)), int64(len(seal))})
+	return s, s.flatten(states.Shape, places["trajectory"], metrics, places[tableName],
+		extent{size - int64(len(seal)), int64(len(seal))})
 }
 
 func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
@@ -330,7 +334,9 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, ok := map[hdf5.Type]fp16.Format{hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16}[d.Type]
+	format, ok := map[hdf5.Type]fp16.Format{
+		hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16,
+	}[d.Type]
 	if !ok || len(d.Shape) < 4 || d.Shape[0] != 1 {
 		return nil, fmt.Errorf("%s: /trajectories: %v %v: want numbers [1,M,T,C,H,W]", path, d.Type, d.Shape)
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestEveryBit changes a bit of each byte of a file in turn, of HDF5 files of every fifth one: none goes by unseen, one in a state or
-// in its diagnostics is named by the state, and the file has another seal, if it has one. So it was
-// when states had a SHA-256 each: ../dataset/testdata/unsealed.
+// TestEveryBit changes a bit of each byte of a file in turn, of HDF5 files of every fifth one: none goes by unseen, one
+// in a state or in its diagnostics is named by the state, and the file has another seal, if it has one. So it was when
+// states had a SHA-256 each: ../dataset/testdata/unsealed.
 func TestEveryBit(t *testing.T) {
 	dir := t.TempDir()
 	old := func(name string) string { return filepath.Join("../dataset/testdata/unsealed", name) }

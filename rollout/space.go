@@ -89,5 +89,6 @@ type NoRoomError struct {
 
 // Error implements error.
 func (e *NoRoomError) Error() string {
-	return fmt.Sprintf("%s: %.3g bytes to write, and %.3g free: want room for the whole run; fewer steps or realizations make it smaller", e.Path, e.Need, e.Free)
+	return fmt.Sprintf("%s: %.3g bytes to write, and %.3g free: want room for the whole run; "+
+		"fewer steps or realizations make it smaller", e.Path, e.Need, e.Free)
 }

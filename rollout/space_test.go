@@ -34,7 +34,8 @@ func TestRoom(t *testing.T) {
 			if c.fits && err != nil {
 				t.Errorf("%s: %d bytes for %d: %v", ext, c.free, total, err)
 			}
-			if files, _ := os.ReadDir(filepath.Dir(j.Path)); !c.fits && (err == nil || !strings.Contains(err.Error(), " bytes to write, and 1e+03 free: want room") || len(files) != 0) {
+			if files, _ := os.ReadDir(filepath.Dir(j.Path)); !c.fits && (err == nil ||
+				!strings.Contains(err.Error(), " bytes to write, and 1e+03 free: want room") || len(files) != 0) {
 				t.Errorf("%s: %d bytes for %d: error %v, %d files", ext, c.free, total, err, len(files))
 			}
 		}

@@ -40,7 +40,8 @@ func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) 
 // that only the first step of a shape makes them.
 func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
 	if c := s.Operator.Config; c.OutputChannels != x.C() && c.InputChannels == x.C() {
-		return fmt.Errorf("operator: output is [%d,%d,%d,%d]: want %s, as its input", x.N(), c.OutputChannels, x.H(), x.W(), x.Dims())
+		return fmt.Errorf("operator: output is [%d,%d,%d,%d]: want %s, as its input", x.N(), c.OutputChannels, x.H(),
+			x.W(), x.Dims())
 	}
 	size := s.Batch
 	if size <= 0 || s.Operator.Coupled() {

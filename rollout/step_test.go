@@ -54,7 +54,8 @@ func TestUpdate(t *testing.T) {
 	}
 	// In float64 no constant is rounded to float32.
 	c.Policy = Residual
-	X, O, Y := tensor.New(fp16.Float64, 1, 1, 1, 1), tensor.New(fp16.Float64, 1, 1, 1, 1), tensor.New(fp16.Float64, 1, 1, 1, 1)
+	X, O, Y := tensor.New(fp16.Float64, 1, 1, 1, 1), tensor.New(fp16.Float64, 1, 1, 1, 1),
+		tensor.New(fp16.Float64, 1, 1, 1, 1)
 	O.Data[0] = 1
 	update(Y, X, O, c, operator.Mode{Precision: fp16.Float64})
 	if Y.Data[0] != 0.01 {

@@ -100,7 +100,8 @@ func NewStepGraph(n *network.Network) (*StepGraph, error) {
 		}
 		if i.Kind == "state" && i.Age == 0 {
 			if in.Type.Format == fp16.Int64 {
-				return nil, fmt.Errorf("inputs: %s: type %s: want a state of numbers that a step rounds; whole numbers may be a forcing", in.Name, in.Dtype)
+				return nil, fmt.Errorf("inputs: %s: type %s: want a state of numbers that a step rounds; "+
+					"whole numbers may be a forcing", in.Name, in.Dtype)
 			}
 			g.States = append(g.States, StepState{Name: i.Name, Type: in.Type})
 		}
@@ -132,7 +133,8 @@ func inputOf(in network.Input) (StepInput, error) {
 	case more && rest != "" && slices.Contains([]string{"static", "forcing", "noise"}, kind):
 		return i, nil
 	}
-	return i, fmt.Errorf("inputs: %.60q: want state, state.1 (the one before), state.NAME, static.NAME, forcing.NAME or noise.NAME", in.Name)
+	return i, fmt.Errorf("inputs: %.60q: want state, state.1 (the one before), state.NAME, static.NAME, "+
+		"forcing.NAME or noise.NAME", in.Name)
 }
 
 // past finds the state of an input, and takes note of how far back it goes.
@@ -162,7 +164,8 @@ func (g *StepGraph) next() error {
 	}
 	n := g.Network
 	if len(n.Outputs) != len(names) {
-		return fmt.Errorf("outputs: %d: want %d, what follows on %s in this order", len(n.Outputs), len(names), strings.Join(names, ", "))
+		return fmt.Errorf("outputs: %d: want %d, what follows on %s in this order", len(n.Outputs), len(names),
+			strings.Join(names, ", "))
 	}
 	p, err := n.Graph.Infer(graph.Mode{Precision: fp16.Float32}, n.Types()...)
 	if err != nil {
@@ -170,7 +173,8 @@ func (g *StepGraph) next() error {
 	}
 	for k, v := range n.Graph.Outputs {
 		if t := p.Type(v); !slices.Equal(t.Shape, g.States[k].Shape) || t.Format == fp16.Int64 {
-			return fmt.Errorf("outputs: %.60q: %v: want %v, as %s has, whose next one it is", n.Outputs[k], typeText(t), typeText(g.States[k].Type), names[k])
+			return fmt.Errorf("outputs: %.60q: %v: want %v, as %s has, whose next one it is", n.Outputs[k], typeText(t),
+				typeText(g.States[k].Type), names[k])
 		}
 	}
 	return nil
@@ -301,12 +305,14 @@ func (c *Case) OpenStates() (all []*States, err error) {
 			return nil, err
 		}
 		if want := append([]int{c.Rollout.Realizations, c.Rollout.Timesteps}, s.Shape...); !slices.Equal(t.Shape, want) {
-			return nil, fmt.Errorf("%s: %s: shape %v: want %v, as case.json and the step's %s say", c.Trajectory.Path, name, t.Shape, want, s.In())
+			return nil, fmt.Errorf("%s: %s: shape %v: want %v, as case.json and the step's %s say",
+				c.Trajectory.Path, name, t.Shape, want, s.In())
 		}
 		if err := t.Read(0, nil); err != nil { // of a type that has no such numbers
 			return nil, err
 		}
-		x := &States{M: c.Rollout.Realizations, T: c.Rollout.Timesteps, Name: s.Name, Dims: s.Shape, file: t, failed: new(atomic.Pointer[error])}
+		x := &States{M: c.Rollout.Realizations, T: c.Rollout.Timesteps, Name: s.Name, Dims: s.Shape, file: t,
+			failed: new(atomic.Pointer[error])}
 		x.Format, _ = t.DType.Format()
 		x.C, x.H, x.W = planes(s.Shape)
 		all = append(all, x)
@@ -347,7 +353,8 @@ func (c *Case) Before(i, m, steps int) ([]float64, error) {
 	case slices.Equal(t.Shape, s.Shape):
 		m = 0
 	case !slices.Equal(t.Shape, each):
-		return nil, fmt.Errorf("%s: %s: shape %v: want %v, or %v for each realization", c.Trajectory.Path, name, t.Shape, s.Shape, each)
+		return nil, fmt.Errorf("%s: %s: shape %v: want %v, or %v for each realization", c.Trajectory.Path, name,
+			t.Shape, s.Shape, each)
 	}
 	x := make([]float64, tensor.Size(s.Shape)) // as many as the file has
 	return x, t.Read(m*len(x), x)

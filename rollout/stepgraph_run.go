@@ -66,8 +66,8 @@ func (r *GraphRun) prepare(in []*tensor.Tensor) (err error) {
 // Products is how many multiplications the last step had.
 func (r *GraphRun) Products() int64 { return r.p.Products() }
 
-// StepInputs are those of step t of realization m, of states that state gives: i at a time, which is negative before the
-// first one.
+// StepInputs are those of step t of realization m, of states that state gives: i at a time, which is negative before
+// the first one.
 func (r *GraphRun) StepInputs(m, t int, state func(i, t int) ([]float64, error)) ([]*tensor.Tensor, error) {
 	in := make([]*tensor.Tensor, len(r.Inputs))
 	for k, of := range r.Inputs {

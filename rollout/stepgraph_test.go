@@ -14,8 +14,10 @@ import (
 	"github.com/refrun/refrun/safetensors"
 )
 
-// recurrence is x' = 0.5 x - 0.25 x.1 + f + 2 n (h + g) and h' = x.2 + h, of three axes, with a noise and a static field.
-const recurrence = `{"version": 1, "inputs": [{"name": "state", "shape": [1, 2, 5]}, {"name": "state.1", "shape": [1, 2, 5]},
+// recurrence is x' = 0.5 x - 0.25 x.1 + f + 2 n (h + g) and h' = x.2 + h, of three axes, with a noise and a static
+// field.
+const recurrence = `{"version": 1, "inputs": [{"name": "state", "shape": [1, 2, 5]},
+ {"name": "state.1", "shape": [1, 2, 5]},
  {"name": "state.h", "shape": [1, 2, 5]}, {"name": "state.2", "shape": [1, 2, 5]}, {"name": "forcing.f", "shape": []},
  {"name": "noise.n", "shape": [2, 1]}, {"name": "static.g", "shape": [5]}],
 "nodes": [
@@ -35,7 +37,8 @@ const recurrenceSteps, recurrenceM = 9, 2
 // recurrenceCase writes a case of it and returns what its states must be, computed without a graph.
 func recurrenceCase(t *testing.T, dir string) (want, hidden []float64) {
 	t.Helper()
-	for name, text := range map[string]string{"step.json": recurrence, "case.json": `{"step": "step.json", "rollout": {"num_timesteps": 10, "num_realizations": 2}}`} {
+	for name, text := range map[string]string{"step.json": recurrence, "case.json": `{"step": "step.json", ` +
+		`"rollout": {"num_timesteps": 10, "num_realizations": 2}}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -66,8 +69,10 @@ func recurrenceCase(t *testing.T, dir string) (want, hidden []float64) {
 	write("inputs.safetensors", map[string][]float64{"forcing.f": f, "noise.n": noise, "static.g": g},
 		map[string][]int{"forcing.f": {recurrenceSteps}, "noise.n": {recurrenceM, recurrenceSteps, 2, 1}, "static.g": {5}})
 	x0, x1, x2, h0 := some(20), some(20), some(10), some(10)
-	write("trajectory.safetensors", map[string][]float64{"initial_condition": x0, "initial_condition.1": x1, "initial_condition.2": x2, "initial_condition.h": h0},
-		map[string][]int{"initial_condition": {2, 1, 2, 5}, "initial_condition.1": {2, 1, 2, 5}, "initial_condition.2": {1, 2, 5}, "initial_condition.h": {1, 2, 5}})
+	write("trajectory.safetensors", map[string][]float64{
+		"initial_condition": x0, "initial_condition.1": x1, "initial_condition.2": x2, "initial_condition.h": h0,
+	}, map[string][]int{"initial_condition": {2, 1, 2, 5}, "initial_condition.1": {2, 1, 2, 5},
+		"initial_condition.2": {1, 2, 5}, "initial_condition.h": {1, 2, 5}})
 	for m := range recurrenceM {
 		x, before, older, h := x0[10*m:10*m+10], x1[10*m:10*m+10], x2, h0
 		want, hidden = append(want, x...), append(hidden, h...)
@@ -94,12 +99,14 @@ func recurrenceJob(t *testing.T, dir, path string, resume bool) *Job {
 		t.Fatal(err)
 	}
 	mode := graph.Mode{Precision: fp16.Float32}
-	e := &Engine{Stepper: Stepper{Config: c.Rollout, Mode: mode}, Graph: &GraphRun{StepGraph: c.Step, Case: c, Mode: mode}, Shape: Shape{1, 1, 10}}
+	e := &Engine{Stepper: Stepper{Config: c.Rollout, Mode: mode},
+		Graph: &GraphRun{StepGraph: c.Step, Case: c, Mode: mode}, Shape: Shape{1, 1, 10}}
 	return &Job{Engine: e, Path: path, Store: fp16.Float32, Resume: resume, Identity: [][2]string{{"step", "recurrence"}}}
 }
 
-// TestStepGraphRun: a rollout of a step graph, with all its states in the file, is what its arithmetic makes of the states before, the
-// forcing and the draws of each step and the hidden state; also where it is interrupted at any step and resumed.
+// TestStepGraphRun: a rollout of a step graph, with all its states in the file, is what its arithmetic makes of the
+// states before, the forcing and the draws of each step and the hidden state; also where it is interrupted at any step
+// and resumed.
 func TestStepGraphRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -219,7 +226,8 @@ func TestStepGraphNonfinite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	recurrenceCase(t, dir)
-	text := strings.Replace(recurrence, `{"op": "add", "name": "h", "in": ["state.2", "state.h"]}`, `{"op": "log", "name": "h", "in": ["state.2"]}`, 1)
+	text := strings.Replace(recurrence, `{"op": "add", "name": "h", "in": ["state.2", "state.h"]}`,
+		`{"op": "log", "name": "h", "in": ["state.2"]}`, 1)
 	if err := os.WriteFile(filepath.Join(dir, "step.json"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -238,10 +246,12 @@ func TestStepGraphStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := c.Step.States; len(s) != 2 || s[0].In() != "state" || s[0].Past != 2 || s[1].In() != "state.h" || s[1].Past != 0 {
+	if s := c.Step.States; len(s) != 2 || s[0].In() != "state" || s[0].Past != 2 || s[1].In() != "state.h" ||
+		s[1].Past != 0 {
 		t.Errorf("states %+v: want state with two before it, and state.h", c.Step.States)
 	}
-	if _, err := c.NewOperator(); err == nil || !strings.Contains(err.Error(), "case.json: step: a graph in place of an operator: want run, check or compare, which take it") {
+	if _, err := c.NewOperator(); err == nil || !strings.Contains(err.Error(),
+		"case.json: step: a graph in place of an operator: want run, check or compare, which take it") {
 		t.Errorf("an operator of it: %v", err)
 	}
 }

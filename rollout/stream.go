@@ -60,15 +60,20 @@ func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode
 	case "tape":
 		switch {
 		case c.Noise == nil && !c.HasFolder():
-			return nil, fmt.Errorf("--noise: tape: %s has none: want a case folder with noise.safetensors, or another stream", c.File)
+			return nil, fmt.Errorf(
+				"--noise: tape: %s has none: want a case folder with noise.safetensors, or another stream", c.File,
+			)
 		case c.Noise == nil:
-			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise", path.Join(c.Dir, "noise.safetensors"))
+			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise",
+				path.Join(c.Dir, "noise.safetensors"))
 		}
 		tape, err := noise.OpenTape(c.Noise)
 		if err != nil {
 			return nil, err
 		}
-		return &Stream{"tape", tape.Hash(), func(k, lo, hi, t int) (noise.Draws, error) { return tape.Draws(k, t, 0, hi-lo) }}, nil
+		return &Stream{
+			"tape", tape.Hash(), func(k, lo, hi, t int) (noise.Draws, error) { return tape.Draws(k, t, 0, hi-lo) },
+		}, nil
 	case "counter":
 		g := noise.Counter{Seed: c.Rollout.BaseSeed}
 		return &Stream{Name: "counter", at: func(_, lo, hi, t int) (noise.Draws, error) { return g.At(t, lo, hi) }}, nil
@@ -122,7 +127,8 @@ func (c *Case) openTorchCPU(name string, f fp16.Format) (*Stream, error) {
 	case strings.HasPrefix(v, "2."):
 		version = "2.x"
 	case name == "torch-cpu" || name == "torch-cpu:mkl":
-		return nil, fmt.Errorf("%s: torch.version: %.60q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", c.File, v)
+		return nil, fmt.Errorf("%s: torch.version: %.60q: "+
+			"want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", c.File, v)
 	}
 	if t := c.Operator.NoiseType; t == "gaussian" || t == "multiplicative" {
 		name = strings.TrimSuffix(name, ":mkl")
@@ -165,7 +171,9 @@ func (c *Case) mklDraws() (bool, error) {
 		}
 		release = "2.x"
 	}
-	return false, fmt.Errorf("%s: torch.mkl_draws: missing: PyTorch %.60q, built with MKL, may draw dropout masks and exponentials with it or not: want mkl_draws, as the recorder writes it, or --noise torch-cpu:%s or torch-cpu:%s:mkl", c.File, c.Torch.Version, release, release)
+	return false, fmt.Errorf("%s: torch.mkl_draws: missing: PyTorch %.60q, built with MKL, "+
+		"may draw dropout masks and exponentials with it or not: want mkl_draws, as the recorder writes it, or "+
+		"--noise torch-cpu:%s or torch-cpu:%s:mkl", c.File, c.Torch.Version, release, release)
 }
 
 func noDraws(int, int, int, int) (noise.Draws, error) { return nil, nil }

@@ -44,7 +44,8 @@ func readSums(fsys fs.FS, dir string) ([]listedSum, error) {
 		}
 		b, err := hex.DecodeString(digits)
 		if !ok || err != nil || len(b) != sha256.Size || !fs.ValidPath(name) || name == sumsFile || seen[name] {
-			return nil, fmt.Errorf("%s:%d: %s: want a SHA-256 in hexadecimal, two spaces and the name of a file of the folder, each once", as, i+1, fault.Text(line))
+			return nil, fmt.Errorf("%s:%d: %s: want a SHA-256 in hexadecimal, "+
+				"two spaces and the name of a file of the folder, each once", as, i+1, fault.Text(line))
 		}
 		seen[name] = true
 		all = append(all, listedSum{name, sum(b)})
@@ -87,7 +88,8 @@ func checkSums(fsys fs.FS, dir string) error {
 		case err != nil:
 			return fmt.Errorf("%s: %w: want the file that %s lists", path.Join(dir, l.name), fault.Cause(err), sumsFile)
 		case is != l.sum:
-			return fmt.Errorf("%s: SHA-256 %x...: want %x..., as %s says (remove it if the file was meant to change)", path.Join(dir, l.name), is[:6], l.sum[:6], sumsFile)
+			return fmt.Errorf("%s: SHA-256 %x...: want %x..., as %s says (remove it if the file was meant to change)",
+				path.Join(dir, l.name), is[:6], l.sum[:6], sumsFile)
 		}
 	}
 	return nil

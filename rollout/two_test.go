@@ -41,7 +41,8 @@ func TestTwo(t *testing.T) {
 				addTwo(is[0], is[1], part[0], part[1])
 				for i := range is {
 					if !bytes.Equal(is[i].Sum(nil), want[i].Sum(nil)) {
-						t.Fatalf("%s: hash %d after %d and %d bytes: %x, want %x", isa, i, len(part[0]), len(part[1]), is[i].Sum(nil), want[i].Sum(nil))
+						t.Fatalf("%s: hash %d after %d and %d bytes: %x, want %x",
+							isa, i, len(part[0]), len(part[1]), is[i].Sum(nil), want[i].Sum(nil))
 					}
 				}
 			}

@@ -81,7 +81,8 @@ func (j *Job) vacant(ck string) error {
 		switch begun := exists(partial(j.Path)); {
 		case j.Record == "" || begun:
 		case exists(j.Path) && !exists(j.Record):
-			return fmt.Errorf("%s: missing, and %s is complete: want the tape that was recorded with it, or --force to run again", j.Record, j.Path)
+			return fmt.Errorf("%s: missing, and %s is complete: "+
+				"want the tape that was recorded with it, or --force to run again", j.Record, j.Path)
 		case !exists(j.Path):
 			return absent(j.Record, "exists: want --force to overwrite it, or another name")
 		}
@@ -91,7 +92,8 @@ func (j *Job) vacant(ck string) error {
 		if p != ck {
 			p = partial(p)
 		}
-		if err := absent(p, "left by an unfinished run: want --resume to continue it, or --force to begin again"); err != nil {
+		if err := absent(p,
+			"left by an unfinished run: want --resume to continue it, or --force to begin again"); err != nil {
 			return err
 		}
 	}

@@ -139,7 +139,8 @@ func (j *Job) complete(s Trajectory) (digest, seal string, err error) {
 func (j *Job) own(path string, is func(*sealed) error) (digest, seal string, err error) {
 	f, close, err := openSealed(path)
 	if errors.Is(err, errNoSeal) {
-		return "", "", fmt.Errorf("%w and nothing says which run made it: want the output of this run; --force overwrites it", err)
+		return "", "",
+			fmt.Errorf("%w and nothing says which run made it: want the output of this run; --force overwrites it", err)
 	}
 	if err != nil {
 		return "", "", err
@@ -157,7 +158,9 @@ func (j *Job) own(path string, is func(*sealed) error) (digest, seal string, err
 		return "", "", err
 	}
 	if all := f.differences(b); len(all) > 0 {
-		return "", "", fmt.Errorf("%s: %s: not what was written: want the file as the run left it; --force makes it again", path, all[0])
+		return "", "", fmt.Errorf(
+			"%s: %s: not what was written: want the file as the run left it; --force makes it again", path, all[0],
+		)
 	}
 	if d != nil {
 		digest = d.Hex()
@@ -172,7 +175,8 @@ func (j *Job) identical(path, text string) error {
 	}
 	var was [][2]string
 	if err := json.Unmarshal([]byte(text), &was); err != nil {
-		return fmt.Errorf("%s: metadata %s: not a JSON array of names and values: want the output of this run; --force overwrites it", path, identityKey)
+		return fmt.Errorf("%s: metadata %s: not a JSON array of names and values: want the output of this run; "+
+			"--force overwrites it", path, identityKey)
 	}
 	if d := differ("finished", was, j.Identity); d != "" {
 		return fmt.Errorf("%s: %s: want the same run, another name, or --force to overwrite it", path, d)

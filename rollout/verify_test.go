@@ -30,9 +30,12 @@ func TestCompleteOfAnother(t *testing.T) {
 		what, in, want string
 		edit           func(j *Job)
 	}{
-		{"another seed", all, `base_seed: the finished run had "3", this one has "4": want`, func(j *Job) { j.Identity[1][1] = "4" }},
-		{"a field more", all, `clamp_range: the finished run had none, this one has "x": want`, func(j *Job) { j.Identity = append(j.Identity, [2]string{"clamp_range", "x"}) }},
-		{"a field less", all, `base_seed: the finished run had "3", this one has none: want`, func(j *Job) { j.Identity = j.Identity[:1] }},
+		{"another seed", all, `base_seed: the finished run had "3", this one has "4": want`,
+			func(j *Job) { j.Identity[1][1] = "4" }},
+		{"a field more", all, `clamp_range: the finished run had none, this one has "x": want`,
+			func(j *Job) { j.Identity = append(j.Identity, [2]string{"clamp_range", "x"}) }},
+		{"a field less", all, `base_seed: the finished run had "3", this one has none: want`,
+			func(j *Job) { j.Identity = j.Identity[:1] }},
 		{"another type", all, `: trajectory type float32: want float16`, func(j *Job) { j.Store = fp16.Float16 }},
 		{"another length", all, `: trajectory shape [5 7 2 6 6]: want [5 8 2 6 6]`, func(j *Job) { j.Config.Timesteps++ }},
 		{"another size", all, `: trajectory shape [5 7 2 6 6]: want [5 7 2 5 6]`, func(j *Job) { j.Shape.H = 5 }},
@@ -49,7 +52,8 @@ func TestCompleteOfAnother(t *testing.T) {
 				t.Errorf("%s: the same run: %+v, %v", ext, r, err)
 			}
 			c.edit(j)
-			if _, err := j.Run(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			if _, err := j.Run(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.HasPrefix(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %s: error %v, want one line with %q", ext, c.what, err, c.want)
 			}
 		}
@@ -86,7 +90,8 @@ func TestCompleteBroken(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			r, err := j.Run(context.Background())
 			runtime.ReadMemStats(&after)
-			if err == nil || !strings.HasPrefix(err.Error(), path+": ") || strings.Contains(err.Error(), "\n") || what == "no identity" && !strings.Contains(err.Error(), "identity: missing") {
+			if err == nil || !strings.HasPrefix(err.Error(), path+": ") || strings.Contains(err.Error(), "\n") ||
+				what == "no identity" && !strings.Contains(err.Error(), "identity: missing") {
 				t.Errorf("%s, %s: %+v, error %v", ext, what, r, err)
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
@@ -115,7 +120,8 @@ func TestVerifyInPieces(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		close()
 		info, _ := os.Stat(path)
-		if used := after.TotalAlloc - before.TotalAlloc; err != nil || len(s.differences(b)) > 0 || int64(used) > info.Size()/4 {
+		if used := after.TotalAlloc - before.TotalAlloc; err != nil || len(s.differences(b)) > 0 ||
+			int64(used) > info.Size()/4 {
 			t.Errorf("%s: %d bytes to check a file of %d (%v)", ext, used, info.Size(), err)
 		}
 	}
@@ -138,14 +144,19 @@ func TestOverwrite(t *testing.T) {
 		whole, _ := os.ReadFile(path)
 		tape, _ := os.ReadFile(path + ".tape")
 		refused("again", path+": exists: want --force to overwrite it, another name, or --resume", func(*Job) {})
-		refused("another output, the same tape", path+".tape: exists: want --force", func(j *Job) { j.Path, j.Record = path+ext, path+".tape" })
-		refused("another output, the same tape, resumed", path+".tape: exists: want --force", func(j *Job) { j.Path, j.Record, j.Resume = path+ext, path+".tape", true })
+		refused("another output, the same tape", path+".tape: exists: want --force",
+			func(j *Job) { j.Path, j.Record = path+ext, path+".tape" })
+		refused("another output, the same tape, resumed", path+".tape: exists: want --force",
+			func(j *Job) { j.Path, j.Record, j.Resume = path+ext, path+".tape", true })
 		refused("a tape that is not there", path+".other: missing", func(j *Job) { j.Record, j.Resume = path+".other", true })
 		refused("two wishes", "--resume and --force: want one of them", func(j *Job) { j.Resume, j.Force = true, true })
 		refused("two in one", "both the output and the tape", func(j *Job) { j.Record = path })
-		refused("a tape under the name of the partial file", "two of the run's files", func(j *Job) { j.Path, j.Record = path+ext, path+ext+".partial" })
-		refused("a tape under the name of the checkpoint", "two of the run's files", func(j *Job) { j.Path, j.Record = path+ext, path+ext+".resume" })
-		refused("a folder", "want a regular file", func(j *Job) { j.Path, j.Force = filepath.Join(t.TempDir(), "x"+ext), true; os.Mkdir(j.Path, 0o777) })
+		refused("a tape under the name of the partial file", "two of the run's files",
+			func(j *Job) { j.Path, j.Record = path+ext, path+ext+".partial" })
+		refused("a tape under the name of the checkpoint", "two of the run's files",
+			func(j *Job) { j.Path, j.Record = path+ext, path+ext+".resume" })
+		refused("a folder", "want a regular file",
+			func(j *Job) { j.Path, j.Force = filepath.Join(t.TempDir(), "x"+ext), true; os.Mkdir(j.Path, 0o777) })
 
 		j := recordingJob(t, path)
 		j.Force = true
@@ -188,8 +199,10 @@ func TestOverwrite(t *testing.T) {
 				t.Fatal("the run did not die")
 			}
 		}
-		refused("unfinished", "left by an unfinished run: want --resume to continue it, or --force to begin again", func(j *Job) { j.Path, j.Record = path+ext, path+ext+".tape" })
-		refused("an unfinished tape", path+ext+".tape.partial: left by an unfinished run", func(j *Job) { j.Path, j.Record = path+ext+ext, path+ext+".tape" })
+		refused("unfinished", "left by an unfinished run: want --resume to continue it, or --force to begin again",
+			func(j *Job) { j.Path, j.Record = path+ext, path+ext+".tape" })
+		refused("an unfinished tape", path+ext+".tape.partial: left by an unfinished run",
+			func(j *Job) { j.Path, j.Record = path+ext+ext, path+ext+".tape" })
 		j = recordingJob(t, path)
 		j.Path, j.Record, j.Resume = path+ext, path+ext+".tape", true
 		finished(t, j)

@@ -88,7 +88,9 @@ func Parse(path string, data []byte) (*File, error) {
 // must stay open and as it is.
 func ParseAt(path string, file io.ReaderAt, size int64) (*File, error) {
 	if size > math.MaxInt {
-		return nil, &failure{Path: path, Field: "file", Value: strconv.FormatInt(size, 10) + " bytes", Want: "fewer than an int counts"}
+		return nil, &failure{
+			Path: path, Field: "file", Value: strconv.FormatInt(size, 10) + " bytes", Want: "fewer than an int counts",
+		}
 	}
 	f, begin, err := layout(path, file, int(size))
 	if err != nil {
@@ -182,7 +184,8 @@ func layout(path string, file io.ReaderAt, size int) (f *File, begin int, err er
 		case e.end > left:
 			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", left))
 		case e.end-e.begin != size:
-			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
+			return nil, 0, e.wrong("data_offsets", offsets,
+				fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
 		case e.begin != at:
 			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
 		}

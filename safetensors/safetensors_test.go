@@ -44,7 +44,8 @@ func TestHostile(t *testing.T) {
 		{"length 2^64-1", `header length: 18446744073709551615: want at most 2, `, claim(math.MaxUint64, "{}")},
 		{"length one too many", `header length: 3: want at most 2, `, claim(3, "{}")},
 		{"npy", `file: a NumPy array (.npy): want a safetensors file`, []byte("\x93NUMPY\x01\x00v\x00{'descr'")},
-		{"npz and pt", `file: a ZIP archive, such as .npz and .pt are: want a safetensors file`, []byte("PK\x03\x04\x14\x00\x00\x00rest")},
+		{"npz and pt", `file: a ZIP archive, such as .npz and .pt are: want a safetensors file`,
+			[]byte("PK\x03\x04\x14\x00\x00\x00rest")},
 		{"hdf5", `file: an HDF5 file: want a safetensors file`, []byte("\x89HDF\r\n\x1a\n rest")},
 		{"gguf", `file: a GGUF file: want a safetensors file`, []byte("GGUF\x03\x00\x00\x00rest")},
 		{"pickle", `file: a pickle: want a safetensors file`, []byte("\x80\x04\x95\x0a\x00\x00\x00\x00\x00\x00")},
@@ -64,9 +65,11 @@ func TestHostile(t *testing.T) {
 			file(`{"a":{"shape":`+strings.Repeat("[", 999)+strings.Repeat("]", 999)+`}}`, 0)},
 
 		{"names twice", `header: "a": want each name once`,
-			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2)},
+			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],`+
+				`"data_offsets":[1,2]}}`, 2)},
 		{"names twice, one escaped", `header: "a": want each name once`,
-			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2)},
+			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],`+
+				`"data_offsets":[1,2]}}`, 2)},
 		{"metadata twice", `header: "__metadata__": want each name once`, file(`{"__metadata__":{},"__metadata__":{}}`, 0)},
 		{"metadata key twice", `__metadata__: "k": want each name once`, file(`{"__metadata__":{"k":"1","k":"2"}}`, 0)},
 		{"metadata not an object", `__metadata__: "text": want an object`, file(`{"__metadata__":"text"}`, 0)},
@@ -77,10 +80,14 @@ func TestHostile(t *testing.T) {
 
 		{"tensor not an object", `"a": 3: want an object`, file(`{"a":3}`, 0)},
 		{"key twice", `"a": "shape": want each name once`, file(`{"a":{"shape":[1],"shape":[2]}}`, 0)},
-		{"unknown key", `"a" "strides": unknown key: want only dtype, shape and data_offsets`, file(`{"a":{"strides":[1]}}`, 0)},
-		{"no dtype", `"a" dtype: missing: want dtype, shape and data_offsets`, file(`{"a":{"shape":[1],"data_offsets":[0,4]}}`, 4)},
-		{"no shape", `"a" shape: missing: want dtype, shape and data_offsets`, file(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4)},
-		{"no offsets", `"a" data_offsets: missing: want dtype, shape and data_offsets`, file(`{"a":{"dtype":"F32","shape":[1]}}`, 4)},
+		{"unknown key", `"a" "strides": unknown key: want only dtype, shape and data_offsets`,
+			file(`{"a":{"strides":[1]}}`, 0)},
+		{"no dtype", `"a" dtype: missing: want dtype, shape and data_offsets`,
+			file(`{"a":{"shape":[1],"data_offsets":[0,4]}}`, 4)},
+		{"no shape", `"a" shape: missing: want dtype, shape and data_offsets`,
+			file(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4)},
+		{"no offsets", `"a" data_offsets: missing: want dtype, shape and data_offsets`,
+			file(`{"a":{"dtype":"F32","shape":[1]}}`, 4)},
 		{"dtype a number", `"a" dtype: 32: want a string`, file(`{"a":{"dtype":32}}`, 0)},
 		{"dtype unknown", `"a" dtype: "F31": want one of BF16, BOOL, C64, `, tensorFile("F31", "[1]", "[0,4]", 4)},
 		{"dtype lower case", `"a" dtype: "f32": want one of BF16, `, tensorFile("f32", "[1]", "[0,4]", 4)},
@@ -94,7 +101,8 @@ func TestHostile(t *testing.T) {
 		{"shape an exponent", `"a" shape: 1e3: want integers from 0 to 2^63-1`, tensorFile("F32", "[1e3]", "[0,4000]", 4000)},
 		{"shape text", `"a" shape: "1": want integers from 0 to 2^63-1`, tensorFile("F32", `["1"]`, "[0,4]", 4)},
 		{"shape null", `"a" shape: null: want integers from 0 to 2^63-1`, tensorFile("F32", `[null]`, "[0,4]", 4)},
-		{"shape 2^63", `"a" shape: 9223372036854775808: want integers from 0 to 2^63-1`, tensorFile("U8", "[9223372036854775808]", "[0,0]", 0)},
+		{"shape 2^63", `"a" shape: 9223372036854775808: want integers from 0 to 2^63-1`,
+			tensorFile("U8", "[9223372036854775808]", "[0,0]", 0)},
 		{"size overflow to 0", `"a" shape: [4294967296,4294967296]: want fewer bytes of U8 than an int counts`,
 			tensorFile("U8", "[4294967296,4294967296]", "[0,0]", 0)},
 		{"size overflow by dtype", `"a" shape: [2305843009213693952]: want fewer bytes of F64 than an int counts`,
@@ -106,27 +114,37 @@ func TestHostile(t *testing.T) {
 		{"offsets three", `"a" data_offsets: [0,4,4]: want [begin,end]`, tensorFile("F32", "[1]", "[0,4,4]", 4)},
 		{"offsets negative", `"a" data_offsets: -4: want integers from 0 to 2^63-1`, tensorFile("F32", "[1]", "[-4,0]", 4)},
 		{"offsets reversed", `"a" data_offsets: [4,0]: want begin <= end`, tensorFile("F32", "[1]", "[4,0]", 4)},
-		{"data truncated", `"a" data_offsets: [0,4]: want an end within the 3 bytes after the header`, tensorFile("F32", "[1]", "[0,4]", 3)},
+		{"data truncated", `"a" data_offsets: [0,4]: want an end within the 3 bytes after the header`,
+			tensorFile("F32", "[1]", "[0,4]", 3)},
 		{"offsets huge", `"a" data_offsets: [0,9223372036854775807]: want an end within the 4 bytes after the header`,
 			tensorFile("F32", "[1]", "[0,9223372036854775807]", 4)},
 		{"size too small", `"a" data_offsets: [0,4]: want the 8 bytes of F32 [2]`, tensorFile("F32", "[2]", "[0,4]", 4)},
 		{"size too large", `"a" data_offsets: [0,8]: want the 4 bytes of F32 [1]`, tensorFile("F32", "[1]", "[0,8]", 8)},
 		{"size of a scalar", `"a" data_offsets: [0,0]: want the 4 bytes of F32 []`, tensorFile("F32", "[]", "[0,0]", 0)},
-		{"gap before", `"a" data_offsets: [4,8]: want to begin at 0, where the data before it end`, tensorFile("F32", "[1]", "[4,8]", 8)},
+		{"gap before", `"a" data_offsets: [4,8]: want to begin at 0, where the data before it end`,
+			tensorFile("F32", "[1]", "[4,8]", 8)},
 		{"gap between", `"b" data_offsets: [5,6]: want to begin at 4, where the data before it end`,
-			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[1],"data_offsets":[5,6]}}`, 6)},
+			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[1],`+
+				`"data_offsets":[5,6]}}`, 6)},
 		{"overlap", `"b" data_offsets: [3,6]: want to begin at 4, where the data before it end`,
-			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[3],"data_offsets":[3,6]}}`, 6)},
+			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[3],`+
+				`"data_offsets":[3,6]}}`, 6)},
 		{"shared data", `"b" data_offsets: [0,4]: want to begin at 4, where the data before it end`,
-			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, 4)},
+			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],`+
+				`"data_offsets":[0,4]}}`, 4)},
 		{"empty tensor inside another", `"b" data_offsets: [2,2]: want to begin at 4, where the data before it end`,
-			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}}`, 4)},
-		{"garbage after", `file: 1 byte after the last tensor: want the data to end with the file`, tensorFile("F32", "[1]", "[0,4]", 5)},
+			file(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],`+
+				`"data_offsets":[2,2]}}`, 4)},
+		{"garbage after", `file: 1 byte after the last tensor: want the data to end with the file`,
+			tensorFile("F32", "[1]", "[0,4]", 5)},
 		{"only garbage", `file: 9 bytes after the last tensor: want the data to end with the file`, file(`{}`, 9)},
 		{"long names", `"` + long[:60] + `...": 1: want an object`, file(`{"`+long+`":1}`, 0)},
-		{"long numbers", `"a" shape: ` + strings.Repeat("1", 60) + `...: want integers`, tensorFile("U8", "["+strings.Repeat("1", 1000)+"]", "[0,0]", 0)},
-		{"long shapes", `...]: want fewer bytes of U8 than an int counts`, tensorFile("U8", "["+strings.Repeat("10000,", 50)+"1]", "[0,0]", 0)},
-		{"more axes", `"a" shape: more than 64 numbers: want at most that many`, tensorFile("U8", "[1"+strings.Repeat(",1", 64)+"]", "[0,1]", 1)},
+		{"long numbers", `"a" shape: ` + strings.Repeat("1", 60) + `...: want integers`,
+			tensorFile("U8", "["+strings.Repeat("1", 1000)+"]", "[0,0]", 0)},
+		{"long shapes", `...]: want fewer bytes of U8 than an int counts`,
+			tensorFile("U8", "["+strings.Repeat("10000,", 50)+"1]", "[0,0]", 0)},
+		{"more axes", `"a" shape: more than 64 numbers: want at most that many`,
+			tensorFile("U8", "[1"+strings.Repeat(",1", 64)+"]", "[0,1]", 1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -169,7 +187,8 @@ func TestTooManyNames(t *testing.T) {
 	}
 	for _, extra := range []string{"", `,"x":1`} {
 		f, err := Parse("w", file("{"+h.String()[1:]+extra+"}", 0))
-		if extra == "" && (err != nil || len(f.Names()) != maxNames) || extra != "" && (err == nil || err.Error() != "w: header: more than 131072 names: want at most that many") {
+		if extra == "" && (err != nil || len(f.Names()) != maxNames) ||
+			extra != "" && (err == nil || err.Error() != "w: header: more than 131072 names: want at most that many") {
 			t.Error(err)
 		}
 	}
@@ -204,8 +223,10 @@ func TestAllowed(t *testing.T) {
 		{"scalar", tensorFile("F32", "[]", "[0,4]", 4), []string{"a"}},
 		{"empty", tensorFile("F32", "[3,0,2]", "[0,0]", 0), []string{"a"}},
 		{"empty name", file(`{"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1), []string{""}},
-		{"data in another order than the header", file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 5), []string{"b", "a"}},
-		{"empty at the same offset", file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"e":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, 1), []string{"e", "a"}},
+		{"data in another order than the header", file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]},`+
+			`"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 5), []string{"b", "a"}},
+		{"empty at the same offset", file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"e":{"dtype":"U8",`+
+			`"shape":[0],"data_offsets":[0,0]}}`, 1), []string{"e", "a"}},
 	} {
 		f, err := Parse(c.name, c.data)
 		if err != nil {
@@ -293,9 +314,11 @@ func TestHalves(t *testing.T) {
 
 // Special values of the wide types, by their bits.
 func TestWide(t *testing.T) {
-	f32 := []uint32{0, 1 << 31, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345, 0x3f800001}
+	f32 := []uint32{0, 1 << 31, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001,
+		0xffc12345, 0x3f800001}
 	want := []uint64{0, 1 << 63, 0x36a0000000000000, 0xb6a0000000000000, 0x380fffffc0000000, 0x3810000000000000,
-		0x47efffffe0000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000, 0x7ff8000000000000, 0x3ff0000020000000}
+		0x47efffffe0000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000, 0x7ff8000000000000,
+		0x3ff0000020000000}
 	var raw32, raw64, same64 []byte
 	for _, u := range f32 {
 		raw32 = binary.LittleEndian.AppendUint32(raw32, u)
@@ -354,7 +377,8 @@ func TestOfFloat64sRefuses(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
-	if _, err := OfFloat64s("x", F32, []int{3}, []float64{0, 1}); err == nil || err.Error() != `"x" data: 8 bytes: want 12 bytes for F32 [3]` {
+	if _, err := OfFloat64s("x", F32, []int{3}, []float64{0, 1}); err == nil ||
+		err.Error() != `"x" data: 8 bytes: want 12 bytes for F32 [3]` {
 		t.Error(err)
 	}
 }
@@ -398,7 +422,8 @@ func TestInt64s(t *testing.T) {
 		t.Error(got, err)
 	}
 	f, _ := New("x", F32, []int{0}, nil) // refused even without elements
-	if _, err := f.Int64s(); err == nil || err.Error() != `"x" dtype: F32: want an integer type, I8 to I64 or U8 to U64, or BOOL` {
+	if _, err := f.Int64s(); err == nil ||
+		err.Error() != `"x" dtype: F32: want an integer type, I8 to I64 or U8 to U64, or BOOL` {
 		t.Error(err)
 	}
 }
@@ -443,7 +468,8 @@ func TestWriteBytes(t *testing.T) {
 	if err := Write(&b, []*Tensor{a, s}, map[string]string{"k": "v\n", "j": "é"}); err != nil {
 		t.Fatal(err)
 	}
-	head := `{"__metadata__":{"j":"é","k":"v\n"},"a<b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"s":{"dtype":"U8","shape":[],"data_offsets":[8,9]}}`
+	head := `{"__metadata__":{"j":"é","k":"v\n"},"a<b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},` +
+		`"s":{"dtype":"U8","shape":[],"data_offsets":[8,9]}}`
 	for len(head)%8 != 0 {
 		head += " "
 	}
@@ -463,11 +489,13 @@ func TestWriteRefuses(t *testing.T) {
 		want     string
 	}{
 		{[]*Tensor{x("a"), x("a")}, nil, `"a" name: "a": want UTF-8, each name once, none __metadata__`},
-		{[]*Tensor{x("__metadata__")}, nil, `"__metadata__" name: "__metadata__": want UTF-8, each name once, none __metadata__`},
+		{[]*Tensor{x("__metadata__")}, nil,
+			`"__metadata__" name: "__metadata__": want UTF-8, each name once, none __metadata__`},
 		{[]*Tensor{x("\xff")}, nil, `"\xff" name: "\xff": want UTF-8, each name once, none __metadata__`},
 		{[]*Tensor{x("a", -1)}, nil, `"a" shape: [-1]: want dimensions of 0 or more`},
 		{[]*Tensor{x("a", 2)}, nil, `"a" data: 8 bytes: want 16 bytes`},
-		{[]*Tensor{x("a", 1<<59), x("b", 1<<59)}, nil, `"b" shape: [576460752303423488]: want a file of fewer bytes than an int counts`},
+		{[]*Tensor{x("a", 1<<59), x("b", 1<<59)}, nil,
+			`"b" shape: [576460752303423488]: want a file of fewer bytes than an int counts`},
 		{[]*Tensor{{Name: "a", DType: "F4", Shape: []int{2}}}, nil, `"a" dtype: "F4": want one of ` + dtypeNames()},
 		{nil, map[string]string{"k": "\xff"}, `__metadata__ "k": "\xff": want UTF-8`},
 	} {
@@ -498,7 +526,8 @@ func TestWriteFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := WriteFile(path, []*Tensor{a, a}, nil); err == nil || err.Error() != path+`: "a" name: "a": want UTF-8, each name once, none __metadata__` {
+	if err := WriteFile(path, []*Tensor{a, a}, nil); err == nil ||
+		err.Error() != path+`: "a" name: "a": want UTF-8, each name once, none __metadata__` {
 		t.Error(err)
 	}
 	if got := files(); !slices.Equal(got, []string{"w.safetensors"}) {
@@ -513,7 +542,8 @@ func TestWriteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := x.Float64s()
-	if err != nil || !slices.Equal(v, []float64{0.5, -65504}) || !slices.Equal(x.Shape, []int{2, 1}) || f.Metadata["k"] != "v" {
+	if err != nil || !slices.Equal(v, []float64{0.5, -65504}) || !slices.Equal(x.Shape, []int{2, 1}) ||
+		f.Metadata["k"] != "v" {
 		t.Error(v, x.Shape, f.Metadata, err)
 	}
 	if err := WriteFile(filepath.Join(dir, "none", "w"), []*Tensor{a}, nil); !errors.Is(err, fs.ErrNotExist) {
@@ -584,7 +614,8 @@ func roundTrip(t *testing.T, f *File) {
 				t.Fatal(err)
 			}
 			w, err := z.Float64s()
-			if err != nil || !slices.EqualFunc(v, w, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
+			if err != nil ||
+				!slices.EqualFunc(v, w, func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
 				t.Fatalf("%s: numbers of %q differ after a round trip: %v", f.Path, name, err)
 			}
 		}
@@ -600,12 +631,15 @@ func FuzzParse(f *testing.F) {
 	f.Add(claim(1<<60, "{}"))
 	f.Add(tensorFile("F32", "[4294967296,4294967296]", "[0,0]", 0))
 	f.Add(tensorFile("BF16", "[3,0,2]", "[0,0]", 0))
-	f.Add(file(`{"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"F64","shape":[],"data_offsets":[4,12]}}  `, 12))
-	f.Add(file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"I64","shape":[1],"data_offsets":[1,9]}}`, 9))
+	f.Add(file(`{"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"F64",`+
+		`"shape":[],"data_offsets":[4,12]}}  `, 12))
+	f.Add(file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"I64","shape":[1],`+
+		`"data_offsets":[1,9]}}`, 9))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := Parse("f", data)
 		if err != nil {
-			if line := err.Error(); strings.ContainsAny(line, "\n\r") || !strings.HasPrefix(line, "f: ") || !strings.Contains(line, ": want ") {
+			if line := err.Error(); strings.ContainsAny(line, "\n\r") || !strings.HasPrefix(line, "f: ") ||
+				!strings.Contains(line, ": want ") {
 				t.Errorf("not the form of an error: %q", line)
 			}
 			return

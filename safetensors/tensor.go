@@ -36,7 +36,8 @@ func New(name string, dtype DType, shape []int, raw []byte) (*Tensor, error) {
 		return nil, err
 	}
 	if size != len(raw) {
-		return nil, t.wrong("data", fault.Count(len(raw), "byte"), fault.Count(size, "byte")+" for "+string(dtype)+" "+fault.Dims(shape))
+		return nil, t.wrong("data", fault.Count(len(raw), "byte"),
+			fault.Count(size, "byte")+" for "+string(dtype)+" "+fault.Dims(shape))
 	}
 	return t, nil
 }

@@ -64,7 +64,8 @@ func TestMultiply(t *testing.T) {
 					mul := func(a, b float64) *big.Rat { return new(big.Rat).Mul(bigref.Rat(a), bigref.Rat(b)) }
 					return bigref.Round(new(big.Rat).Add(mul(v[0], v[1]), mul(v[2], v[3])), y.Format)
 				}); !equal(got, want) {
-					t.Fatalf("trial %d, %s: %v times %v in %v: part %d of number %d is %v, want %v", i, m.name, a.Format, b.Format, y.Format, p, n, got, want)
+					t.Fatalf("trial %d, %s: %v times %v in %v: part %d of number %d is %v, want %v",
+						i, m.name, a.Format, b.Format, y.Format, p, n, got, want)
 				}
 			}
 		}
@@ -75,11 +76,16 @@ func TestMultiply(t *testing.T) {
 // to it decides, however little.
 func TestMultiplyTies(t *testing.T) {
 	const c, least = 1 + 0x1p-12, 0x1p-70
-	for _, k := range [][3]float64{{0, 1 + 0x1p-11, 1 + 0x1p-11}, {least, 1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-23}, {-least, 1 + 0x1p-11 + 0x1p-23, 1 + 0x1p-11}} {
+	for _, k := range [][3]float64{
+		{0, 1 + 0x1p-11, 1 + 0x1p-11},
+		{least, 1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-23},
+		{-least, 1 + 0x1p-11 + 0x1p-23, 1 + 0x1p-11},
+	} {
 		y := tensor.New(fp16.Float32, 2, 2)
 		// (c + k i)(c + least i) has the real part c^2 - k least, (c + k i)(least + c i) the
 		// imaginary part c^2 + k least.
-		Multiply(y, tensor.Of(fp16.Float32, []float64{c, k[0], c, k[0]}, 2, 2), tensor.Of(fp16.Float32, []float64{c, least, least, c}, 2, 2))
+		Multiply(y, tensor.Of(fp16.Float32, []float64{c, k[0], c, k[0]}, 2, 2),
+			tensor.Of(fp16.Float32, []float64{c, least, least, c}, 2, 2))
 		if y.Data[0] != k[1] || y.Data[3] != k[2] {
 			t.Errorf("%v: %v and %v, want %v and %v", k[0], y.Data[0], y.Data[3], k[1], k[2])
 		}
@@ -105,14 +111,23 @@ func TestMultiplySpecials(t *testing.T) {
 	copy(a.Data, []float64{math.Pi, 1.7})
 	copy(b.Data, []float64{math.E, -0.3})
 	Multiply(y, a, b)
-	if re, im := float64(math.Pi*b.Data[0])-float64(1.7*b.Data[1]), float64(math.Pi*b.Data[1])+float64(1.7*b.Data[0]); y.Data[0] != re || y.Data[1] != im {
+	if re, im := float64(math.Pi*b.Data[0])-float64(1.7*b.Data[1]),
+		float64(math.Pi*b.Data[1])+float64(1.7*b.Data[0]); y.Data[0] != re || y.Data[1] != im {
 		t.Errorf("float64: %v, want %v and %v", y.Data, re, im)
 	}
 	for want, f := range map[string]func(){
-		"spectral: destination without a last axis of 2":                                    func() { Multiply(tensor.New(fp16.Float64, 3), a, b) },
-		"spectral: source without a last axis of 2, or with more axes than the destination": func() { Multiply(y, tensor.New(fp16.Float64, 2, 2), b) },
-		"spectral: shapes that do not spread to the destination's":                          func() { Multiply(tensor.New(fp16.Float64, 3, 2), tensor.New(fp16.Float64, 2, 2), b) },
-		"spectral: a float64 source needs a float64 destination":                            func() { Multiply(tensor.New(fp16.Float32, 2), a, b) },
+		"spectral: destination without a last axis of 2": func() {
+			Multiply(tensor.New(fp16.Float64, 3), a, b)
+		},
+		"spectral: source without a last axis of 2, or with more axes than the destination": func() {
+			Multiply(y, tensor.New(fp16.Float64, 2, 2), b)
+		},
+		"spectral: shapes that do not spread to the destination's": func() {
+			Multiply(tensor.New(fp16.Float64, 3, 2), tensor.New(fp16.Float64, 2, 2), b)
+		},
+		"spectral: a float64 source needs a float64 destination": func() {
+			Multiply(tensor.New(fp16.Float32, 2), a, b)
+		},
 	} {
 		func() {
 			defer func() {

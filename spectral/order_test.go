@@ -82,7 +82,9 @@ func written(x []complex128, radices []int) []complex128 {
 func TestFloat64Order(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	worst := 0.0
-	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 18, 20, 24, 30, 32, 36, 49, 60, 64, 97, 100, 128, 210, 256} {
+	for _, n := range []int{
+		1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 18, 20, 24, 30, 32, 36, 49, 60, 64, 97, 100, 128, 210, 256,
+	} {
 		for _, inverse := range []bool{false, true} {
 			x, y := tensor.New(fp16.Float64, n, 2), tensor.New(fp16.Float64, n, 2)
 			line := make([]complex128, n)
@@ -136,7 +138,8 @@ func TestFloat64Shapes(t *testing.T) {
 	for i := range x.Data {
 		x.Data[i] = r.NormFloat64()
 	}
-	full, half, want := tensor.New(fp16.Float64, 6, 10, 2), tensor.New(fp16.Float64, 6, 6, 2), tensor.New(fp16.Float64, 6, 10, 2)
+	full, half, want := tensor.New(fp16.Float64, 6, 10, 2), tensor.New(fp16.Float64, 6, 6, 2),
+		tensor.New(fp16.Float64, 6, 10, 2)
 	RFFT(half, x, []int{0, 1}, Ortho)
 	FFT(want, tensor.Of(fp16.Float64, x.Data, 6, 10, 1), []int{1}, Backward)
 	FFT(want, want, []int{0}, Backward)
@@ -225,8 +228,10 @@ func TestMisuse(t *testing.T) {
 		{"spectral: no axes", func() { IFFT(z, z, nil, Backward) }},
 		{"spectral: source without a last axis of 2, or of 1 for real numbers", func() { FFT(z, x, []int{0}, Backward) }},
 		{"spectral: destination of another shape than the transform's", func() { RFFT(z, x, []int{1}, Backward) }},
-		{"spectral: source of another shape than half of the destination's spectrum", func() { IRFFT(x, z, []int{1}, Backward) }},
-		{"spectral: a float64 source needs a float64 destination", func() { RFFT(tensor.New(fp16.Float32, 2, 2, 2), f64, []int{1}, Backward) }},
+		{"spectral: source of another shape than half of the destination's spectrum",
+			func() { IRFFT(x, z, []int{1}, Backward) }},
+		{"spectral: a float64 source needs a float64 destination",
+			func() { RFFT(tensor.New(fp16.Float32, 2, 2, 2), f64, []int{1}, Backward) }},
 		{"spectral: an axis of no numbers", func() { e := tensor.New(fp16.Float32, 0, 2); FFT(e, e, []int{0}, Backward) }},
 	} {
 		func() {

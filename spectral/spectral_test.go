@@ -124,7 +124,8 @@ func newTrial(r *rand.Rand, kind string, i int) *trial {
 			t.axes[k] = a - len(shape)
 		}
 	}
-	t.what = fmt.Sprintf("trial %d: %s %s of %v %v along %v of %v in %v", i, t.kind, t.norm, m.name, from, t.axes, shape, to)
+	t.what = fmt.Sprintf("trial %d: %s %s of %v %v along %v of %v in %v",
+		i, t.kind, t.norm, m.name, from, t.axes, shape, to)
 	return t
 }
 
@@ -173,7 +174,9 @@ func contains(axes []int, a int) bool {
 }
 
 func (t *trial) run() {
-	map[string]func(dst, src *tensor.Tensor, axes []int, norm Norm){"fft": FFT, "ifft": IFFT, "rfft": RFFT, "irfft": IRFFT}[t.kind](t.dst, t.src, t.axes, t.norm)
+	map[string]func(dst, src *tensor.Tensor, axes []int, norm Norm){
+		"fft": FFT, "ifft": IFFT, "rfft": RFFT, "irfft": IRFFT,
+	}[t.kind](t.dst, t.src, t.axes, t.norm)
 }
 
 // TestAgainstJudge: every part of every number is the judge's.

@@ -35,7 +35,8 @@ func TestTies(t *testing.T) {
 	}
 	for n, chi := range character {
 		for _, c := range []struct{ x, bfloat16 float64 }{
-			{1, 1}, {1 + 0x1p-8, 1}, {1 + 0x1p-8 + 0x1p-23, 1 + 0x1p-7}, {1 + 0x1p-8 - 0x1p-23, 1}, {1 + 0x3p-8, 1 + 0x1p-6}, {0x1p-134, 0}, {0x3p-134, 0x1p-132},
+			{1, 1}, {1 + 0x1p-8, 1}, {1 + 0x1p-8 + 0x1p-23, 1 + 0x1p-7}, {1 + 0x1p-8 - 0x1p-23, 1},
+			{1 + 0x3p-8, 1 + 0x1p-6}, {0x1p-134, 0}, {0x3p-134, 0x1p-132},
 		} {
 			for _, m := range []int{1, 2} { // alone, and together with another axis
 				x, y := tensor.New(fp16.Float32, m, n, 1), tensor.New(fp16.BFloat16, m, n, 2)
@@ -57,7 +58,8 @@ func TestTies(t *testing.T) {
 					}
 					got, other := y.Data[2*k+part], y.Data[2*k+1-part]
 					if !equal(got, want) || !equal(other, 0) {
-						t.Errorf("%d points, %d axes: number %d of %v in bfloat16 is %v, the other part %v: want %v and 0", n, m, k, c.x, got, other, want)
+						t.Errorf("%d points, %d axes: number %d of %v in bfloat16 is %v, "+
+							"the other part %v: want %v and 0", n, m, k, c.x, got, other, want)
 					}
 				}
 			}

@@ -27,8 +27,10 @@ func TestFitGrowth(t *testing.T) {
 		{"a pure exponential", curve(60, func(t float64) float64 { return 1e-6 * math.Pow(1.4, t) }), 1e-7, 1.4, 1, 34},
 		{"out of rounding noise", curve(60, func(t float64) float64 { return 1e-9 * math.Pow(1.5, t) }), 1e-8, 1.5, 12, 45},
 		{"saturating", curve(60, func(t float64) float64 { return math.Min(0.9, 1e-6*math.Pow(1.4, t)) }), 1e-7, 1.4, 1, 34},
-		{"a burst of noise first", append([]float64{3, 2}, curve(58, func(t float64) float64 { return 1e-5 * math.Pow(1.3, t) })...), 1e-7, 1.3, 3, 37},
-		{"a dip into rounding noise first", append([]float64{2e-6, 5e-7}, curve(58, func(t float64) float64 { return 1e-6 * math.Pow(1.3, t) })...), 1e-7, 1.3, 3, 45},
+		{"a burst of noise first", append([]float64{3, 2},
+			curve(58, func(t float64) float64 { return 1e-5 * math.Pow(1.3, t) })...), 1e-7, 1.3, 3, 37},
+		{"a dip into rounding noise first", append([]float64{2e-6, 5e-7},
+			curve(58, func(t float64) float64 { return 1e-6 * math.Pow(1.3, t) })...), 1e-7, 1.3, 3, 45},
 		{"ends before it is large", curve(20, func(t float64) float64 { return 1e-6 * math.Pow(1.2, t) }), 1e-8, 1.2, 1, 20},
 		{"constant", curve(60, func(float64) float64 { return 1e-5 }), 1e-8, 0, 0, 0},
 		{"shrinking", curve(60, func(t float64) float64 { return math.Pow(0.8, t) / 10 }), 1e-9, 0, 0, 0},
@@ -139,7 +141,8 @@ func TestDistanceNonfinite(t *testing.T) {
 	for _, k := range [][2]float64{{math.NaN(), 1}, {inf, 1}, {-inf, 1}, {inf, inf}, {math.NaN(), math.NaN()}} {
 		var d distance
 		d.add([]float64{1, k[0]}, []float64{1, k[1]})
-		if got := d.over(1); !math.IsInf(float64(got.MeanAbs), 1) || !math.IsInf(float64(got.MaxAbs), 1) || !math.IsInf(float64(got.RMSOverStd), 1) {
+		if got := d.over(1); !math.IsInf(float64(got.MeanAbs), 1) || !math.IsInf(float64(got.MaxAbs), 1) ||
+			!math.IsInf(float64(got.RMSOverStd), 1) {
 			t.Errorf("%v: %+v", k, got)
 		}
 	}

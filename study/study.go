@@ -288,7 +288,8 @@ func (p *path) overflowed(t int) func(string, int) {
 // result is the study of what was measured; std holds sums of variances.
 func (s *running) result(c *rollout.Case, std []float64) *Study {
 	r := &Study{
-		Mode: c.Rollout.ModeName(s.ref.engine.Operator, s.ref.engine.Mode, s.ref.engine.Stream), Noise: s.ref.engine.Stream.Name,
+		Mode:  c.Rollout.ModeName(s.ref.engine.Operator, s.ref.engine.Mode, s.ref.engine.Stream),
+		Noise: s.ref.engine.Stream.Name,
 		Steps: len(std), Realizations: c.Rollout.Realizations,
 	}
 	for t := range std {
@@ -296,7 +297,8 @@ func (s *running) result(c *rollout.Case, std []float64) *Study {
 		r.Std = append(r.Std, diff.Number(std[t]))
 	}
 	for _, p := range s.twins {
-		w := Twin{Name: p.name, Mode: c.Rollout.ModeName(p.engine.Operator, p.engine.Mode, p.engine.Stream), Overflow: p.overflow}
+		w := Twin{Name: p.name, Mode: c.Rollout.ModeName(p.engine.Operator, p.engine.Mode, p.engine.Stream),
+			Overflow: p.overflow}
 		for t := range std {
 			w.Path = append(w.Path, p.along[t].over(std[t]))
 			if p.oneStep {

@@ -19,8 +19,10 @@ import (
 func small(t *testing.T, edit func(*rollout.Case)) (*rollout.Case, Options) {
 	t.Helper()
 	c, err := rollout.ParseCase("small.json", []byte(`{"weights_seed": 3,
-		"operator": {"num_layers": 2, "base_channels": 4, "normalization": "instance", "activation": "gelu", "noise_type": "gaussian", "noise_scale": 0.01},
-		"rollout": {"policy_type": "convex", "alpha": 0.5, "num_timesteps": 10, "num_realizations": 3, "engine_batch": 2, "base_seed": 5}}`))
+		"operator": {"num_layers": 2, "base_channels": 4, "normalization": "instance", "activation": "gelu",
+		"noise_type": "gaussian", "noise_scale": 0.01},
+		"rollout": {"policy_type": "convex", "alpha": 0.5, "num_timesteps": 10, "num_realizations": 3,
+		"engine_batch": 2, "base_seed": 5}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,9 @@ func (k kept) State(t, m int, x, _ []float64) error {
 }
 
 // alone runs one rollout by itself.
-func alone(t *testing.T, c *rollout.Case, o Options, noise string, mode operator.Mode, seed uint64, delta float64) kept {
+func alone(
+	t *testing.T, c *rollout.Case, o Options, noise string, mode operator.Mode, seed uint64, delta float64,
+) kept {
 	t.Helper()
 	one := *c
 	one.Rollout.BaseSeed += seed
@@ -138,7 +142,8 @@ func TestStudyLockstep(t *testing.T) {
 			// From the common start the first step of a path is one step. (Float64
 			// post-processes the start otherwise.)
 			for _, w := range r.Twins {
-				if w.OneStep != nil && w.OneStep[0] != w.Path[0] && (w.Name != "float64" || c.Rollout.Normalization == rollout.NoNormalization) {
+				if w.OneStep != nil && w.OneStep[0] != w.Path[0] &&
+					(w.Name != "float64" || c.Rollout.Normalization == rollout.NoNormalization) {
 					t.Errorf("%s: first single step %+v, first step of the path %+v", w.Name, w.OneStep[0], w.Path[0])
 				}
 				if want := w.Name != Moved && !(w.Name == Other && k.noise == "none"); (w.OneStep != nil) != want {
@@ -186,7 +191,8 @@ func TestStudyOneStep(t *testing.T) {
 				got[j] = make([][]float64, c.Rollout.Realizations)
 			}
 			e.Sinks, e.Config.Timesteps = []rollout.Sink{got}, s+1
-			if err := e.Run(context.Background(), &rollout.Checkpoint{Step: s - 1, State: stack(ref[s-1], o.Shape)}); err != nil {
+			if err := e.Run(context.Background(),
+				&rollout.Checkpoint{Step: s - 1, State: stack(ref[s-1], o.Shape)}); err != nil {
 				t.Fatal(err)
 			}
 			if want := apart(got[s], ref[s]); r.Twin(name).OneStep[s-1] != want {
@@ -227,7 +233,8 @@ func TestStudyChaos(t *testing.T) {
 		}
 		h := *w.Horizon
 		if half := *r.Saturated / 2; w.Path[h-1].RMSOverStd < half || w.Path[h-2].RMSOverStd >= half {
-			t.Errorf("%s: horizon %d between %v and %v, want %v there", name, h, w.Path[h-2].RMSOverStd, w.Path[h-1].RMSOverStd, half)
+			t.Errorf("%s: horizon %d between %v and %v, want %v there",
+				name, h, w.Path[h-2].RMSOverStd, w.Path[h-1].RMSOverStd, half)
 		}
 		return h
 	}
@@ -240,7 +247,8 @@ func TestStudyChaos(t *testing.T) {
 	if r, err = Run(context.Background(), c, o); err != nil {
 		t.Fatal(err)
 	}
-	if m, b := r.Twin(Moved), r.Twin("bfloat16"); r.Growth != nil || m.Horizon != nil || !m.Measured || b.Horizon != nil || !b.Measured {
+	if m, b := r.Twin(Moved), r.Twin("bfloat16"); r.Growth != nil || m.Horizon != nil || !m.Measured ||
+		b.Horizon != nil || !b.Measured {
 		t.Errorf("residual: growth %+v, saturated %v, %+v, %+v", r.Growth, r.Saturated, m, b)
 	}
 }
@@ -252,7 +260,8 @@ func TestStudyFaults(t *testing.T) {
 		want string
 	}{
 		{func(c *rollout.Case, _ *Options) { c.Rollout.Timesteps = 8 }, "small.json: 7 steps: want 8 or more for a study"},
-		{func(_ *rollout.Case, o *Options) { o.Noise = "tape" }, "noise: a tape has no other seed: want counter, torch-cpu, torch-cuda:SMS or none for a study"},
+		{func(_ *rollout.Case, o *Options) { o.Noise = "tape" },
+			"noise: a tape has no other seed: want counter, torch-cpu, torch-cuda:SMS or none for a study"},
 		{func(_ *rollout.Case, o *Options) { o.Noise = "pink" }, `noise: "pink": want `},
 		{func(_ *rollout.Case, o *Options) {
 			o.Start = func(int) []float64 { return append(make([]float64, 125), math.NaN()) }
@@ -263,7 +272,8 @@ func TestStudyFaults(t *testing.T) {
 	} {
 		c, o := small(t, nil)
 		k.edit(c, &o)
-		if _, err := Run(context.Background(), c, o); err == nil || !strings.HasPrefix(err.Error(), k.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := Run(context.Background(), c, o); err == nil || !strings.HasPrefix(err.Error(), k.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %q", err, k.want)
 		}
 	}
@@ -287,7 +297,8 @@ func TestStudyFaults(t *testing.T) {
 	if v := half.Overflow; v == nil || v.Step != 1 || v.Layer != "conv_blocks.0.block.0" {
 		t.Errorf("overflow %+v", v)
 	}
-	if !math.IsInf(float64(half.Path[0].MeanAbs), 1) || r.Twin("bfloat16").Overflow != nil || math.IsInf(float64(r.Twin("bfloat16").Path[8].MeanAbs), 1) {
+	if !math.IsInf(float64(half.Path[0].MeanAbs), 1) || r.Twin("bfloat16").Overflow != nil ||
+		math.IsInf(float64(r.Twin("bfloat16").Path[8].MeanAbs), 1) {
 		t.Errorf("float16 %+v, bfloat16 %+v", half.Path[0], r.Twin("bfloat16").Path[8])
 	}
 	if _, err := json.Marshal(r); err != nil {
@@ -319,7 +330,8 @@ func engineAt(t *testing.T, c *rollout.Case, o Options, mode operator.Mode) *rol
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: c.Rollout, Mode: mode}, Stream: stream, Shape: o.Shape, Start: o.Start}
+	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: c.Rollout, Mode: mode}, Stream: stream,
+		Shape: o.Shape, Start: o.Start}
 }
 
 func stack(states [][]float64, s rollout.Shape) *tensor.Tensor {

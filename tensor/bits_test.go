@@ -10,7 +10,8 @@ import (
 
 // TestFloat32s: float32 numbers come in and go out as they are, and NaN is the one NaN.
 func TestFloat32s(t *testing.T) {
-	in := []float32{1, -0.1, math.MaxFloat32, 0x1p-149, float32(math.Inf(-1)), math.Float32frombits(0x80000000), math.Float32frombits(0xffc12345)}
+	in := []float32{1, -0.1, math.MaxFloat32, 0x1p-149, float32(math.Inf(-1)), math.Float32frombits(0x80000000),
+		math.Float32frombits(0xffc12345)}
 	x := FromFloat32(in, 7, 1)
 	if x.Format != fp16.Float32 || x.Fault(2) != "" {
 		t.Fatalf("%v %q", x.Format, x.Fault(2))
@@ -28,7 +29,8 @@ func TestFloat32s(t *testing.T) {
 	if x.Data[0] != 1 {
 		t.Error("the data is shared")
 	}
-	if y := Of(fp16.Float64, []float64{1 + 0x1p-24, 1 + 0x3p-24}, 2).Float32s(); !slices.Equal(y, []float32{1, 1 + 0x1p-22}) {
+	if y := Of(fp16.Float64, []float64{1 + 0x1p-24, 1 + 0x3p-24}, 2).Float32s(); !slices.Equal(y,
+		[]float32{1, 1 + 0x1p-22}) {
 		t.Errorf("rounded %v", y)
 	}
 }

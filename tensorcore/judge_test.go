@@ -219,7 +219,8 @@ func TestJudge(t *testing.T) {
 			}
 			finite++
 			if got != want {
-				t.Fatalf("%s %v to %v: c %v\na %v\nb %v\n%v (%x), want %v (%x)", m.Name(), u.Input, u.Output, c, a, b, got, got, want, want)
+				t.Fatalf("%s %v to %v: c %v\na %v\nb %v\n%v (%x), want %v (%x)",
+					m.Name(), u.Input, u.Output, c, a, b, got, got, want, want)
 			}
 		}
 		if finite < *elements/2 {
@@ -307,10 +308,13 @@ func TestMatMul(t *testing.T) {
 	const m, k, n = 5, 70, 7
 	round := 0
 	all := func(model Model, u *Unit) {
-		a, b := tensor.Of(fp16.Float32, numbers(r, u.Input, m*k), m, k), tensor.Of(fp16.Float32, numbers(r, u.Input, k*n), k, n)
+		a, b := tensor.Of(fp16.Float32, numbers(r, u.Input, m*k), m, k),
+			tensor.Of(fp16.Float32, numbers(r, u.Input, k*n), k, n)
 		c, dst := tensor.New(u.Output, m, n), tensor.New(u.Output, m, n)
 		for i := range c.Data {
-			c.Data[i] = u.Output.Round([]float64{r.NormFloat64(), math.Ldexp(r.NormFloat64(), r.IntN(280)-150), 0, math.Copysign(0, -1), math.Inf(1)}[(round*r.IntN(5))%5])
+			c.Data[i] = u.Output.Round([]float64{
+				r.NormFloat64(), math.Ldexp(r.NormFloat64(), r.IntN(280)-150), 0, math.Copysign(0, -1), math.Inf(1),
+			}[(round*r.IntN(5))%5])
 		}
 		if round == 3 { // whole numbers, many of which cancel
 			for i := range a.Data {
@@ -320,7 +324,8 @@ func TestMatMul(t *testing.T) {
 				b.Data[i] = float64(r.IntN(5) - 2)
 			}
 		}
-		if least := math.Ldexp(1, u.Input.lowest()-2); round >= 5 { // products of the size of the smallest numbers, and accumulators too
+		// products of the size of the smallest numbers, and accumulators too
+		if least := math.Ldexp(1, u.Input.lowest()-2); round >= 5 {
 			for _, v := range [][]float64{a.Data, b.Data} {
 				for i := range v {
 					v[i] = math.Copysign(max(least, math.Ldexp(float64(4+r.IntN(4)), -62-r.IntN(16))), r.NormFloat64())
@@ -395,13 +400,17 @@ func TestMatMul(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for _, c := range [][2]string{
-		{errorOf(Lookup("h101")), `tensor core "h101": want one of v100, t4, a100, a2, ada, l40s, h100, h200, b200, b200-tcgen05, mi100, mi200, mi300`},
+		{errorOf(Lookup("h101")), `tensor core "h101": want one of v100, t4, a100, a2, ada, l40s, h100, h200, b200, ` +
+			`b200-tcgen05, mi100, mi200, mi300`},
 		{errorOf(ParseInput("int8")), `operands "int8": want one of fp16, bf16, tf32, E4M3, E5M2`},
 		{errorOf(model("v100").Unit(BF16, fp16.Float32)), "v100: operands bf16: want fp16"},
 		{errorOf(model("a100").Unit(BF16, fp16.Float16)), "a100: float16 results of bf16 operands: want float32"},
-		{errorOf(model("h100").Unit(E4M3, fp16.BFloat16)), "h100: bfloat16 results of E4M3 operands: want float32 or float16"},
-		{errorOf(model("b200-tcgen05").Unit(E4M3, fp16.Float16)), "b200-tcgen05: float16 results of E4M3 operands: want float32"},
-		{errorOf(model("a100").Unit(FP16, fp16.BFloat16)), "a100: bfloat16 results of fp16 operands: want float32 or float16"},
+		{errorOf(model("h100").Unit(E4M3, fp16.BFloat16)),
+			"h100: bfloat16 results of E4M3 operands: want float32 or float16"},
+		{errorOf(model("b200-tcgen05").Unit(E4M3, fp16.Float16)),
+			"b200-tcgen05: float16 results of E4M3 operands: want float32"},
+		{errorOf(model("a100").Unit(FP16, fp16.BFloat16)),
+			"a100: bfloat16 results of fp16 operands: want float32 or float16"},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%q, want %q", c[0], c[1])

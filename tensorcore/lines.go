@@ -74,7 +74,8 @@ func greatest4(x, y *[4]operand) int {
 
 // cut4 is cut of four products.
 func cut4(x, y *[4]operand, to float64) int64 {
-	return int64(float64(x[0].v*y[0].v)*to) + int64(float64(x[1].v*y[1].v)*to) + (int64(float64(x[2].v*y[2].v)*to) + int64(float64(x[3].v*y[3].v)*to))
+	return int64(float64(x[0].v*y[0].v)*to) + int64(float64(x[1].v*y[1].v)*to) +
+		(int64(float64(x[2].v*y[2].v)*to) + int64(float64(x[3].v*y[3].v)*to))
 }
 
 // exponent32 is [exponent] of a number of float32, but -1023 for 0.
@@ -159,8 +160,10 @@ func exactlyTwo(a, left, right []operand, terms int, c *[2]float64) {
 	if terms == 4 {
 		for len(a) >= 4 && len(left) >= 4 && len(right) >= 4 {
 			x, y, z := (*[4]operand)(a), (*[4]operand)(left), (*[4]operand)(right)
-			l = float64(float32(l + (float64(x[0].v*y[0].v) + float64(x[1].v*y[1].v)) + (float64(x[2].v*y[2].v) + float64(x[3].v*y[3].v))))
-			r = float64(float32(r + (float64(x[0].v*z[0].v) + float64(x[1].v*z[1].v)) + (float64(x[2].v*z[2].v) + float64(x[3].v*z[3].v))))
+			l = float64(float32(l + (float64(x[0].v*y[0].v) + float64(x[1].v*y[1].v)) +
+				(float64(x[2].v*y[2].v) + float64(x[3].v*y[3].v))))
+			r = float64(float32(r + (float64(x[0].v*z[0].v) + float64(x[1].v*z[1].v)) +
+				(float64(x[2].v*z[2].v) + float64(x[3].v*z[3].v))))
 			a, left, right = a[4:], left[4:], right[4:]
 		}
 	}
@@ -183,8 +186,12 @@ func pairsTwo(a, left, right []operand, c *[2]float64) {
 	left, right = left[:len(a)], right[:len(a)]
 	for len(a) >= 4 && len(left) >= 4 && len(right) >= 4 {
 		x, y, z := (*[4]operand)(a), (*[4]operand)(left), (*[4]operand)(right)
-		l = flushed(l + ((float32(x[0].v*y[0].v) + float32(x[1].v*y[1].v)) + (float32(x[2].v*y[2].v) + float32(x[3].v*y[3].v))))
-		r = flushed(r + ((float32(x[0].v*z[0].v) + float32(x[1].v*z[1].v)) + (float32(x[2].v*z[2].v) + float32(x[3].v*z[3].v))))
+		l = flushed(
+			l + ((float32(x[0].v*y[0].v) + float32(x[1].v*y[1].v)) + (float32(x[2].v*y[2].v) + float32(x[3].v*y[3].v))),
+		)
+		r = flushed(
+			r + ((float32(x[0].v*z[0].v) + float32(x[1].v*z[1].v)) + (float32(x[2].v*z[2].v) + float32(x[3].v*z[3].v))),
+		)
 		a, left, right = a[4:], left[4:], right[4:]
 	}
 	c[0], c[1] = nearest(float64(l)), nearest(float64(r))

@@ -70,7 +70,8 @@ func recorded(t testing.TB) (all []recording) {
 			if out == "d_fp16" {
 				format = fp16.Float16
 			}
-			r := recording{name + " " + out, strings.ToLower(of.Device), in, format, read("a"), read("b"), read("c").Data, read(out).Data}
+			r := recording{name + " " + out, strings.ToLower(of.Device), in, format, read("a"), read("b"),
+				read("c").Data, read(out).Data}
 			if in >= E4M3 && strings.HasPrefix(of.Device, "H") && format == fp16.Float32 {
 				clear(r.c) // they were recorded with 0
 			}
@@ -167,7 +168,8 @@ func TestHas(t *testing.T) {
 		}
 	}
 	inf := math.Inf(1)
-	if E4M3.Has(inf) || !E5M2.Has(-inf) || !FP16.Has(inf) || FP16.Has(65520) || !BF16.Has(65536) || BF16.Has(1.001) || TF32.Has(1e-50) || !TF32.Has(0x1.fffffep0) || !E4M3.Has(fp16.NaN) {
+	if E4M3.Has(inf) || !E5M2.Has(-inf) || !FP16.Has(inf) || FP16.Has(65520) || !BF16.Has(65536) || BF16.Has(1.001) ||
+		TF32.Has(1e-50) || !TF32.Has(0x1.fffffep0) || !E4M3.Has(fp16.NaN) {
 		t.Error("numbers of the wrong formats")
 	}
 }

@@ -14,7 +14,8 @@ type arithmetic struct{ precision, autocast, arith string }
 
 // arithFlag declares --arith.
 func (c *command) arithFlag(to *string) {
-	c.flags.StringVar(to, "arith", "", "`contract` of float32: exact, each operation rounded once, or fast, float32 operations in a written order (default what --precision says, exact)")
+	c.flags.StringVar(to, "arith", "", "`contract` of float32: exact, each operation rounded once, or fast, "+
+		"float32 operations in a written order (default what --precision says, exact)")
 }
 
 // named returns a precision with the contract that --arith asks for.
@@ -61,7 +62,8 @@ func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, e
 		case strings.HasPrefix(v, "2."):
 			rules += ":2.x"
 		default:
-			return m, requested, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --autocast %s:1.13 or %s:2.x", cs.File, v, rules, rules)
+			return m, requested, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, "+
+				"or --autocast %s:1.13 or %s:2.x", cs.File, v, rules, rules)
 		}
 	}
 	if m, err = operator.ParseMode(precision, rules); err != nil {
@@ -84,7 +86,8 @@ func (a arithmetic) parts(cs *rollout.Case, name string) (precision, rules strin
 		}
 		state, ok := strings.CutPrefix(part, "state-")
 		if !ok || precision == "float64" {
-			return "", "", fmt.Errorf("%.60q: want a precision, and behind a slash autocast-RULES or, but of float64, state-FORMAT, such as float16/state-float16", name)
+			return "", "", fmt.Errorf("%.60q: want a precision, and behind a slash autocast-RULES or, but "+
+				"of float64, state-FORMAT, such as float16/state-float16", name)
 		}
 		if err := rollout.CheckState(state); err != nil {
 			return "", "", fmt.Errorf("%.60q: state %w", name, err)
@@ -104,5 +107,6 @@ func overflowNotes(o *rollout.Overflow, resumed bool) []string {
 	if resumed {
 		since = " since the run was resumed"
 	}
-	return []string{fmt.Sprintf("float16 overflow%s: first at step %d in %s, %s", since, o.Step, o.Layer, plural(o.Elements, "element"))}
+	return []string{fmt.Sprintf("float16 overflow%s: first at step %d in %s, %s",
+		since, o.Step, o.Layer, plural(o.Elements, "element"))}
 }

@@ -77,9 +77,11 @@ type benchFlags struct {
 
 func bench(c *command) error {
 	var f benchFlags
-	c.flags.StringVar(&f.config, "config", "", "YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
+	c.flags.StringVar(&f.config, "config", "",
+		"YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
-	c.flags.StringVar(&f.precision, "precision", "", "`arithmetic`: float64, float32, tf32, float16 or bfloat16 (default all)")
+	c.flags.StringVar(&f.precision, "precision", "",
+		"`arithmetic`: float64, float32, tf32, float16 or bfloat16 (default all)")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
 	c.arithFlag(&f.arith)
 	c.flags.IntVar(&f.grid, "grid", 0, "`side` of the operator's images (default the configuration's, else 64)")
@@ -114,7 +116,9 @@ func bench(c *command) error {
 	if f.lines {
 		return c.benchLines(cs, f)
 	}
-	r := benchReport{Contract: operator.Contract, CPU: asm.CPU(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Build: build()}
+	r := benchReport{
+		Contract: operator.Contract, CPU: asm.CPU(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Build: build(),
+	}
 	budget := time.Duration(f.seconds * float64(time.Second))
 	var one, all bool
 	r.PeakOne, one, r.PeakHow = peak(1, budget)
@@ -137,7 +141,8 @@ func bench(c *command) error {
 		}
 		row.OfPeak = row.GFLOPS / r.Peak
 		r.Rows = append(r.Rows, row)
-		c.printf("  %-26s  %8s  %8s  %9.3g  %.2f   %.3g\n", row.Precision, brief(row.First), brief(row.Seconds), row.GFLOPS, row.OfPeak, row.SampleSteps)
+		c.printf("  %-26s  %8s  %8s  %9.3g  %.2f   %.3g\n",
+			row.Precision, brief(row.First), brief(row.Seconds), row.GFLOPS, row.OfPeak, row.SampleSteps)
 	}
 	if c.json {
 		return c.printJSON(r)
@@ -150,7 +155,8 @@ func (c *command) printPeak(r *benchReport) {
 	c.printf("%s, %s, %s\n", r.CPU, r.ISA, plural(r.Threads, "thread"))
 	c.printf("multiply-adds  %.4g GFLOP/s on one thread, %.4g on all: %s\n", r.PeakOne, r.Peak, r.PeakHow)
 	if !r.Stable {
-		c.printf("note: the machine is busy: no two of %d measurements of this rate agree to %.0f %%, so every figure below may be too low\n", peakMost, 100*peakClose)
+		c.printf("note: the machine is busy: no two of %d measurements of this rate agree to %.0f %%, so every "+
+			"figure below may be too low\n", peakMost, 100*peakClose)
 	}
 }
 
@@ -200,7 +206,9 @@ func (f *benchFlags) what(cs *rollout.Case) string {
 
 // stepper returns a function that takes one step of the operator, each from
 // another state than the last. The noise is left out.
-func (f *benchFlags) stepper(cs *rollout.Case, precision string) (step func() error, mode operator.Mode, flop float64, err error) {
+func (f *benchFlags) stepper(cs *rollout.Case, precision string) (
+	step func() error, mode operator.Mode, flop float64, err error,
+) {
 	if mode, _, err = (arithmetic{precision, f.autocast, f.arith}).mode(cs); err != nil {
 		return nil, mode, 0, err
 	}
@@ -237,14 +245,16 @@ func (f *benchFlags) measure(cs *rollout.Case, precision string, budget time.Dur
 // benchConv is a convolution k x k of stride 1, from in to out channels.
 type benchConv struct{ k, in, out, side int }
 
-var benchConvs = []benchConv{{3, 3, 32, 64}, {3, 16, 16, 64}, {3, 32, 32, 64}, {3, 64, 64, 64}, {3, 128, 128, 64}, {1, 64, 128, 64}, {5, 32, 32, 64}}
+var benchConvs = []benchConv{{3, 3, 32, 64}, {3, 16, 16, 64}, {3, 32, 32, 64}, {3, 64, 64, 64}, {3, 128, 128, 64},
+	{1, 64, 128, 64}, {5, 32, 32, 64}}
 
 func (s benchConv) measure(budget time.Duration) benchRow {
 	x := benchInputs(1, s.in, s.side)
 	k := conv.NewKernel(benchNormal(9, s.out, s.in, s.k, s.k), nil)
 	y := tensor.New(fp16.Float32, 1, s.out, s.side, s.side)
 	i := 0
-	row := benchRow{Kind: "conv", What: fmt.Sprintf("%dx%d, %d to %d at %dx%d", s.k, s.k, s.in, s.out, s.side, s.side), Precision: "float32"}
+	row := benchRow{Kind: "conv", What: fmt.Sprintf("%dx%d, %d to %d at %dx%d", s.k, s.k, s.in, s.out, s.side, s.side),
+		Precision: "float32"}
 	row.time(2*float64(s.k*s.k*s.in*s.out)*float64(s.side*s.side), budget, func() {
 		conv.Forward(y, x[i%len(x)], k, conv.Square(1, s.k/2, conv.Zeros))
 		i++
@@ -270,7 +280,9 @@ func (r *benchRow) time(flop float64, budget time.Duration, f func()) {
 }
 
 func benchInputs(n, c, side int) [3]*tensor.Tensor {
-	return [3]*tensor.Tensor{benchNormal(1, n, c, side, side), benchNormal(2, n, c, side, side), benchNormal(3, n, c, side, side)}
+	return [3]*tensor.Tensor{
+		benchNormal(1, n, c, side, side), benchNormal(2, n, c, side, side), benchNormal(3, n, c, side, side),
+	}
 }
 
 // benchNormal returns a tensor of normal numbers, the same for a seed.

@@ -20,7 +20,8 @@ func quickly(t *testing.T) {
 // config writes an operator whose multiplications are counted below.
 func benchConfig(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "op.yaml")
-	text := "weights_seed: 3\noperator: {num_layers: 1, base_channels: 4, grid_size: 12, input_channels: 2, output_channels: 2}\nrollout: {num_timesteps: 2, num_realizations: 1}\n"
+	text := "weights_seed: 3\noperator: {num_layers: 1, base_channels: 4, grid_size: 12, input_channels: " +
+		"2, output_channels: 2}\nrollout: {num_timesteps: 2, num_realizations: 1}\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +37,8 @@ func TestBench(t *testing.T) {
 		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
 	}
 	v := r.decode(t)
-	has(t, "bench", v, map[string]any{"contract": "", "cpu": "", "isa": "", "build": "", "threads": 0.0, "peak_gflops": 0.0, "peak_gflops_one_thread": 0.0,
-		"peak_how": "", "peak_stable": true, "rows": []any{}})
+	has(t, "bench", v, map[string]any{"contract": "", "cpu": "", "isa": "", "build": "", "threads": 0.0,
+		"peak_gflops": 0.0, "peak_gflops_one_thread": 0.0, "peak_how": "", "peak_stable": true, "rows": []any{}})
 	peak := v["peak_gflops"].(float64)
 	if !(peak > 0) || !(v["peak_gflops_one_thread"].(float64) > 0) {
 		t.Errorf("peak %v, of one thread %v: want more than 0", peak, v["peak_gflops_one_thread"])
@@ -49,7 +50,8 @@ func TestBench(t *testing.T) {
 		flop            float64
 	}{
 		{"conv", "float32", 2 * 9 * 4 * 8 * 16 * 16}, {"conv", "float32", 2 * 25 * 2 * 3 * 9 * 9},
-		{"operator", "float32", operator}, {"operator", "float32:fast-5", operator}, {"operator", "tf32", operator}, {"operator", "float16/autocast-cuda", operator},
+		{"operator", "float32", operator}, {"operator", "float32:fast-5", operator}, {"operator", "tf32", operator},
+		{"operator", "float16/autocast-cuda", operator},
 		{"operator", "bfloat16/autocast-cuda", operator}, {"operator", "float64", operator},
 	}
 	rows := v["rows"].([]any)
@@ -82,7 +84,8 @@ func TestBench(t *testing.T) {
 func TestBenchText(t *testing.T) {
 	quickly(t)
 	r := refrun(t, "bench", "--seconds", "0.005", "--grid", "8", "--precision", "bfloat16", "--autocast", "cpu:2.x")
-	for _, want := range []string{" GFLOP/s on one thread", "5x5, 2 to 3 at 9x9", "5 blocks of 3x3 convolutions, 128 channels at most", "bfloat16/autocast-cpu "} {
+	for _, want := range []string{" GFLOP/s on one thread", "5x5, 2 to 3 at 9x9",
+		"5 blocks of 3x3 convolutions, 128 channels at most", "bfloat16/autocast-cpu "} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is not in\n%s", want, r.stdout)
 		}
@@ -168,7 +171,8 @@ func TestBenchRefuses(t *testing.T) {
 	for _, k := range []struct{ args, want string }{
 		{"--grid -1", "--grid: -1: want 1 to 16384"},
 		{"--batch 0", "--batch: 0: want 1 to 16384"},
-		{"--batch 16384 --grid 16384", "states of an engine batch: 16384 of 3x16384x16384 numbers: want at most 2^31 numbers; --batch or --grid makes them fewer"},
+		{"--batch 16384 --grid 16384", "states of an engine batch: 16384 of 3x16384x16384 numbers: " +
+			"want at most 2^31 numbers; --batch or --grid makes them fewer"},
 		{"--seconds 0", "--seconds: 0: want more than 0, at most 3600"},
 		{"--seconds NaN", "--seconds: NaN: want more than 0, at most 3600"},
 		{"--lines --json", "--lines: answers one number a line: want no --json"},

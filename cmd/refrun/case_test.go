@@ -92,7 +92,8 @@ func TestCaseJSON(t *testing.T) {
 		text(`{} x`, `text after the JSON object: want one object`),
 		text("{}\x00", `text after the JSON object: want one object`),
 		text(`{"note": 1, "note": 2}`, `note: given twice: want it once`),
-		text(`{"operator": {"num_layers": 1, "num_l\u0061yers": 2}, "rollout": {}}`, `operator.num_layers: given twice: want it once`),
+		text(`{"operator": {"num_layers": 1, "num_l\u0061yers": 2}, "rollout": {}}`,
+			`operator.num_layers: given twice: want it once`),
 		text(`{"rollout": {"alpha": 0.1, "alpha": 0.2}, "operator": {}}`, `rollout.alpha: given twice: want it once`),
 		text(`{}`, `operator: missing: want a value`),
 		text(`{"operator": null, "rollout": null}`, `operator: missing: want a value`),
@@ -132,13 +133,15 @@ func TestCaseJSON(t *testing.T) {
 		set("operator.kernel_size", 257, `257: want an integer from 1 to 255`),
 		set("operator.kernel_size", []any{3, 3}, `[3,3]: want an integer from 1 to 255`),
 		set("operator.grid_size", 0, `0: want an integer from 1 to 65536`),
-		set("operator.activation", "geglu", `unknown activation "geglu": want one of none, relu, gelu, gelu_tanh, silu, tanh...`),
+		set("operator.activation", "geglu",
+			`unknown activation "geglu": want one of none, relu, gelu, gelu_tanh, silu, tanh...`),
 		set("operator.activation", 1, `1: want a string`),
 		set("operator.normalization", "spectral", `"spectral": want instance, batch, group, layer or none`),
 		set("operator.dropout_rate", 1.5, `1.5: want a number from 0 to 1`),
 		set("operator.dropout_rate", -0.1, `-0.1: want a number from 0 to 1`),
 		set("operator.dropout_rate", "0.1", `"0.1": want a finite number`),
-		set("operator.noise_type", "pink", `unknown noise type "pink": want one of gaussian, laplace, dropout, multiplicative`),
+		set("operator.noise_type", "pink",
+			`unknown noise type "pink": want one of gaussian, laplace, dropout, multiplicative`),
 		set("operator.noise_scale", "NaN", `"NaN": want a finite number`),
 		literal("operator.noise_scale", "1e400", `1e400: want a finite number`),
 		set("operator.noise_scale", 1e39, `1e+39: want a finite float32`),
@@ -156,7 +159,8 @@ func TestCaseJSON(t *testing.T) {
 		set("rollout.alpha", -0.1, `-0.1: want a number in [0,1)`),
 		set("rollout.alpha", "nan", `"nan": want a finite number`),
 		literal("rollout.alpha", "1e400", `1e400: want a finite number`),
-		{"alpha=NaN", literal("rollout.alpha", "NaN", "").edit, `case.json: rollout: broken JSON: invalid character 'N' looking for beginning of value`},
+		{"alpha=NaN", literal("rollout.alpha", "NaN", "").edit,
+			`case.json: rollout: broken JSON: invalid character 'N' looking for beginning of value`},
 		set("rollout.dt", 0, `0: want a float32 number greater than 0`),
 		set("rollout.dt", -0.5, `-0.5: want a float32 number greater than 0`),
 		set("rollout.clamp_range", []any{1}, `[1]: want two numbers, the lower one first`),
@@ -170,9 +174,11 @@ func TestCaseJSON(t *testing.T) {
 		set("rollout.policy_type", "euler", `"euler": want autoregressive, residual or convex`),
 		set("rollout.normalization", "max", `"max": want minmax, zscore or none`),
 		set("rollout.autocast", "mps", `unknown autocast "mps": want cuda or cpu, ...`),
-		set("rollout.precision", "float17", `unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`),
+		set("rollout.precision", "float17",
+			`unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`),
 		set("rollout.precision", "tf32:up", `unknown rounding "up": want ...`),
-		set("rollout.precision", "float16:away", `precision "float16:away": want a rounding after tf32 only, and fast after float32 only`),
+		set("rollout.precision", "float16:away",
+			`precision "float16:away": want a rounding after tf32 only, and fast after float32 only`),
 		literal("rollout.base_seed", "18446744073709551616", `18446744073709551616: want an integer of 64 bits`),
 		set("rollout.base_seed", 0.5, `0.5: want an integer of 64 bits`),
 	})
@@ -183,10 +189,14 @@ func TestCaseJSON(t *testing.T) {
 func TestClaims(t *testing.T) {
 	const most = 1<<31 - 1
 	for _, k := range []row{
-		{"T", func(f *folder) { f.set("rollout.num_timesteps", 1<<24) }, "trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,16777216,3,H,W] as case.json says"},
-		{"M", func(f *folder) { f.set("rollout.num_realizations", 1<<20) }, "trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [1048576,3,3,H,W] as case.json says"},
-		{"layers", func(f *folder) { f.set("operator.num_layers", 1024) }, "weights.safetensors: conv_blocks.1.blocks.0.block.0.weight: missing: ..."},
-		{"channels", func(f *folder) { f.set("operator.base_channels", 65536) }, "case.json: operator.base_channels: 65536: want fewer: the operator would have 1.16e+11 weights, and 2.68e+08 are the most"},
+		{"T", func(f *folder) { f.set("rollout.num_timesteps", 1<<24) },
+			"trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,16777216,3,H,W] as case.json says"},
+		{"M", func(f *folder) { f.set("rollout.num_realizations", 1<<20) },
+			"trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [1048576,3,3,H,W] as case.json says"},
+		{"layers", func(f *folder) { f.set("operator.num_layers", 1024) },
+			"weights.safetensors: conv_blocks.1.blocks.0.block.0.weight: missing: ..."},
+		{"channels", func(f *folder) { f.set("operator.base_channels", 65536) }, "case.json: operator.base_channels: " +
+			"65536: want fewer: the operator would have 1.16e+11 weights, and 2.68e+08 are the most"},
 		{"everything", func(f *folder) {
 			f.set("operator.base_channels", 65536)
 			f.set("operator.kernel_size", 255)
@@ -196,8 +206,10 @@ func TestClaims(t *testing.T) {
 			f.raw["weights.safetensors"] = append(binary.LittleEndian.AppendUint64(nil, 1<<60), "{}"...)
 		}, "weights.safetensors: header length: 1152921504606846976: want at most 2, ..."},
 		{"shape", func(f *folder) {
-			f.raw["trajectory.safetensors"] = withHeader(`{"trajectory":{"dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}}`, 0)
-		}, `trajectory.safetensors: "trajectory" shape: [4294967296,4294967296,0]: want fewer bytes of F32 than an int counts`},
+			f.raw["trajectory.safetensors"] = withHeader(`{"trajectory":{"dtype":"F32",`+
+				`"shape":[4294967296,4294967296,0],"data_offsets":[0,0]}}`, 0)
+		}, `trajectory.safetensors: "trajectory" shape: [4294967296,4294967296,0]: want fewer bytes of F32 than ` +
+			`an int counts`},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			f := newFolder(t)
@@ -230,29 +242,42 @@ func withHeader(header string, n int) []byte {
 func TestCaseFiles(t *testing.T) {
 	const conv, norm = "conv_blocks.1.block.0", "conv_blocks.1.block.1"
 	file := func(name, header string, n int, want string) row {
-		return row{name + header, func(f *folder) { f.raw[name+".safetensors"] = withHeader(header, n) }, name + ".safetensors: " + want}
+		return row{name + header, func(f *folder) { f.raw[name+".safetensors"] = withHeader(header, n) },
+			name + ".safetensors: " + want}
 	}
 	put := func(file string, x *safetensors.Tensor, want string) row {
 		return row{file + " " + x.Name, func(f *folder) { f.put(file, x) }, file + ".safetensors: " + want}
 	}
 	poke := func(file, name string, i int, v float64, want string) row {
-		return row{fmt.Sprint(file, " ", name, i, v), func(f *folder) { f.poke(file, name, i, v) }, file + ".safetensors: " + want}
+		return row{fmt.Sprint(file, " ", name, i, v), func(f *folder) { f.poke(file, name, i, v) },
+			file + ".safetensors: " + want}
 	}
 	gone := func(file string) func(f *folder) { return func(f *folder) { delete(f.file, file) } }
 	rows := []row{
-		{"no weights", func(f *folder) { delete(f.file, "weights"); f.set("weights_seed", nil) }, "weights.safetensors: missing: want this file, or weights_seed in case.json"},
+		{"no weights", func(f *folder) { delete(f.file, "weights"); f.set("weights_seed", nil) },
+			"weights.safetensors: missing: want this file, or weights_seed in case.json"},
 		file("weights", `{}`, 0, "conv_blocks.0.block.0.weight: missing: want a tensor of shape [5 3 3 3]"),
 		file("weights", `[]`, 0, `header: "[]": want a JSON object, beginning with {`),
-		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}}`, 6, `"b" data_offsets: [2,6]: want to begin at 4, where the data before it end`),
-		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`, 12, `"b" data_offsets: [8,12]: want to begin at 4, where the data before it end`),
-		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 4, `"a" data_offsets: [4,8]: want an end within the 4 bytes after the header`),
-		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, 4, `"a" data_offsets: [4,0]: want begin <= end`),
-		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 4, `"a" data_offsets: -4: want integers from 0 to 2^63-1`),
-		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8, `header: "a": want each name once`),
+		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],`+
+			`"data_offsets":[2,6]}}`, 6, `"b" data_offsets: [2,6]: want to begin at 4, where the data before it end`),
+		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],`+
+			`"data_offsets":[8,12]}}`, 12,
+			`"b" data_offsets: [8,12]: want to begin at 4, where the data before it end`),
+		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 4,
+			`"a" data_offsets: [4,8]: want an end within the 4 bytes after the header`),
+		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, 4,
+			`"a" data_offsets: [4,0]: want begin <= end`),
+		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 4,
+			`"a" data_offsets: -4: want integers from 0 to 2^63-1`),
+		file("weights", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],`+
+			`"data_offsets":[4,8]}}`, 8, `header: "a": want each name once`),
 		file("weights", `{"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}}`, 4, `"a" dtype: "F31": want one of ...`),
-		file("weights", `{"\u001b[2J\n":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4, `conv_blocks.0.block.0.weight: missing: want a tensor of shape [5 3 3 3]`),
-		put("weights", zeros(t, "\x1b[2J\nrefrun: ok", "F32", 1), `\x1b[2J\nrefrun: ok: unknown tensor: the operator has no such parameter`),
-		put("weights", zeros(t, "conv_blocks.3.block.0.weight", "F32", 1), "conv_blocks.3.block.0.weight: unknown tensor: the operator has no such parameter"),
+		file("weights", `{"\u001b[2J\n":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4,
+			`conv_blocks.0.block.0.weight: missing: want a tensor of shape [5 3 3 3]`),
+		put("weights", zeros(t, "\x1b[2J\nrefrun: ok", "F32", 1),
+			`\x1b[2J\nrefrun: ok: unknown tensor: the operator has no such parameter`),
+		put("weights", zeros(t, "conv_blocks.3.block.0.weight", "F32", 1),
+			"conv_blocks.3.block.0.weight: unknown tensor: the operator has no such parameter"),
 		put("weights", zeros(t, conv+".weight", "F32", 5, 5, 3), conv+".weight: shape [5 5 3]: want [5 5 3 3]"),
 		put("weights", zeros(t, conv+".weight", "F32", 5, 5, 9), conv+".weight: shape [5 5 9]: want [5 5 3 3]"),
 		put("weights", zeros(t, conv+".weight", "F32", 0), conv+".weight: shape [0]: want [5 5 3 3]"),
@@ -261,24 +286,34 @@ func TestCaseFiles(t *testing.T) {
 		poke("weights", conv+".weight", 7, math.NaN(), conv+".weight: element 7 is NaN: want finite numbers"),
 		poke("weights", conv+".weight", 0, math.Inf(-1), conv+".weight: element 0 is -Inf: want finite numbers"),
 		poke("weights", norm+".running_var", 3, -1, norm+".running_var: element 3 is -1: want 0 or more"),
-		{"a bias with a norm", func(f *folder) { f.put("weights", zeros(t, conv+".bias", "F32", 5)) }, "weights.safetensors: " + conv + ".bias: unknown tensor: the operator has no such parameter"},
-		{"a missing weight", func(f *folder) { f.drop("weights", "output_layer.conv.bias") }, "weights.safetensors: output_layer.conv.bias: missing: want a tensor of shape [3]"},
+		{"a bias with a norm", func(f *folder) { f.put("weights", zeros(t, conv+".bias", "F32", 5)) },
+			"weights.safetensors: " + conv + ".bias: unknown tensor: the operator has no such parameter"},
+		{"a missing weight", func(f *folder) { f.drop("weights", "output_layer.conv.bias") },
+			"weights.safetensors: output_layer.conv.bias: missing: want a tensor of shape [3]"},
 		{"group norm", func(f *folder) {
 			f.set("operator.normalization", "group")
 			f.set("operator.base_channels", 33)
-		}, "case.json: operator.normalization: group norm of 33 channels: want a number of channels that its 32 groups divide"},
+		}, "case.json: operator.normalization: group norm of 33 channels: " +
+			"want a number of channels that its 32 groups divide"},
 		{"dropout noise", func(f *folder) {
 			f.set("operator.noise_type", "dropout")
 			f.poke("weights", "stochastic_block.noise_scale", 0, 1.5)
-		}, "weights.safetensors: stochastic_block.noise_scale: 1.5: want a probability from 0 to 1, since the noise is dropout"},
+		}, "weights.safetensors: stochastic_block.noise_scale: 1.5: " +
+			"want a probability from 0 to 1, since the noise is dropout"},
 
 		{"no trajectory", gone("trajectory"), "trajectory.safetensors: missing: want the recorded trajectory"},
-		{"another tensor", func(f *folder) { f.drop("trajectory", "trajectory") }, `trajectory.safetensors: tensor: "trajectory": want one of "initial_condition", ...`},
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 400), "trajectory: shape [2 3 3 400]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 4, 3, 20, 20), "trajectory: shape [2 4 3 20 20]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 0, 20), "trajectory: shape [2 3 3 0 20]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 20, 0), "trajectory: shape [2 3 3 20 0]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "I64", 2, 3, 3, 20, 20), `"trajectory" dtype: I64: want F64, F32, F16 or BF16`),
+		{"another tensor", func(f *folder) { f.drop("trajectory", "trajectory") },
+			`trajectory.safetensors: tensor: "trajectory": want one of "initial_condition", ...`},
+		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 400),
+			"trajectory: shape [2 3 3 400]: want [2,3,3,H,W] as case.json says"),
+		put("trajectory", zeros(t, "trajectory", "F32", 2, 4, 3, 20, 20),
+			"trajectory: shape [2 4 3 20 20]: want [2,3,3,H,W] as case.json says"),
+		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 0, 20),
+			"trajectory: shape [2 3 3 0 20]: want [2,3,3,H,W] as case.json says"),
+		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 20, 0),
+			"trajectory: shape [2 3 3 20 0]: want [2,3,3,H,W] as case.json says"),
+		put("trajectory", zeros(t, "trajectory", "I64", 2, 3, 3, 20, 20),
+			`"trajectory" dtype: I64: want F64, F32, F16 or BF16`),
 		{"off the grid", func(f *folder) {
 			f.retype("F64", 0)
 			f.poke("trajectory", "trajectory", 1300, 0.1)
@@ -288,35 +323,50 @@ func TestCaseFiles(t *testing.T) {
 			f.put("trajectory", zeros(t, "trajectory", "F32", 2, 1, 3, 20, 20))
 		}, "trajectory.safetensors: trajectory: 1 state: want at least 2 to compare a step"},
 
-		{"another size", func(f *folder) { f.put("noise", zeros(t, "batch0", "F32", 2, 2, 10, 20, 19)) }, "step 1: stochastic_block: DIR/noise.safetensors: batch0: shape [2,2,10,20,19]: want [2,2,10,20,20]"},
+		{"another size", func(f *folder) { f.put("noise", zeros(t, "batch0", "F32", 2, 2, 10, 20, 19)) },
+			"step 1: stochastic_block: DIR/noise.safetensors: batch0: shape [2,2,10,20,19]: want [2,2,10,20,20]"},
 		put("noise", zeros(t, "batch0", "F32", 1, 2, 10, 20, 20), "batch0: step 2: want a step from 1 to 1"),
-		put("noise", zeros(t, "batch0", "F32", 2, 1, 10, 20, 20), "batch0: shape [2,1,10,20,20]: want at least 2 realizations"),
+		put("noise", zeros(t, "batch0", "F32", 2, 1, 10, 20, 20),
+			"batch0: shape [2,1,10,20,20]: want at least 2 realizations"),
 		put("noise", zeros(t, "batch0", "F32", 2, 2, 0, 20, 20), "batch0: shape [2,2,0,20,20]: want ..."),
 		put("noise", zeros(t, "batch0", "I32", 2, 2, 10, 20, 20), "batch0: dtype I32: want F32, F16, BF16 or F64"),
-		put("noise", zeros(t, "draws", "F32", 2, 2, 10, 20, 20), `"draws": unknown array: want batchK or batchK.drawI.KIND...`),
+		put("noise", zeros(t, "draws", "F32", 2, 2, 10, 20, 20),
+			`"draws": unknown array: want batchK or batchK.drawI.KIND...`),
 		poke("noise", "batch0", 5, math.NaN(), "batch0: value 5 is NaN: want finite float32 numbers"),
-		{"one engine batch of two", func(f *folder) { f.set("rollout.engine_batch", 1) }, "noise.safetensors: batch1: missing: want one of the 1 batches of the tape"},
-		{"an empty tape", func(f *folder) { f.file["noise"] = nil }, "noise.safetensors: file: no arrays: want batch0 or batch0.draw0.KIND"},
+		{"one engine batch of two", func(f *folder) { f.set("rollout.engine_batch", 1) },
+			"noise.safetensors: batch1: missing: want one of the 1 batches of the tape"},
+		{"an empty tape", func(f *folder) { f.file["noise"] = nil },
+			"noise.safetensors: file: no arrays: want batch0 or batch0.draw0.KIND"},
 
-		{"no version", func(f *folder) { f.drop("layers", "stochastic_block.draw"); f.set("torch", nil) }, `DIR/layers.safetensors: stochastic_block.draw: missing: want it, or a stream to draw from: DIR/case.json: torch.version: "": want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x`},
+		{"no version", func(f *folder) { f.drop("layers", "stochastic_block.draw"); f.set("torch", nil) },
+			`DIR/layers.safetensors: stochastic_block.draw: missing: want it, or a stream to draw from: ` +
+				`DIR/case.json: torch.version: "": want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x`},
 
-		{"layers without input", func(f *folder) { f.drop("layers", "input") }, `layers.safetensors: tensor: "input": want one of ...`},
+		{"layers without input", func(f *folder) { f.drop("layers", "input") },
+			`layers.safetensors: tensor: "input": want one of ...`},
 		put("layers", zeros(t, "input", "F32", 3, 20, 20), "input: shape [3 20 20]: want [N,C,H,W], all of 1 or more"),
 		put("layers", zeros(t, "input", "F32", 1, 4, 20, 20), "operator: input has 4 channels: want 3"),
 		put("layers", zeros(t, "input", "F32", 0, 3, 20, 20), "input: shape [0 3 20 20]: want [N,C,H,W], all of 1 or more"),
 		put("layers", zeros(t, "input", "F32", 1, 3, 0, 20), "input: shape [1 3 0 20]: want [N,C,H,W], all of 1 or more"),
 		put("layers", zeros(t, "input", "U8", 1, 3, 20, 20), `"input" dtype: U8: want F64, F32, F16 or BF16`),
-		put("layers", floats(t, "input", "F64", []int{1, 3, 1, 1}, 0, 0.1, 0), "input: element 1 is 0.1: want float32 numbers, or --precision float64"),
+		put("layers", floats(t, "input", "F64", []int{1, 3, 1, 1}, 0, 0.1, 0),
+			"input: element 1 is 0.1: want float32 numbers, or --precision float64"),
 		put("layers", zeros(t, conv, "F32", 1, 5, 20, 19), conv+": shape [1,5,20,19]: want [1,5,20,20]"),
 		put("layers", zeros(t, conv, "F32", 1), conv+": shape [1]: want [N,C,H,W], all of 1 or more"),
 		put("layers", zeros(t, conv, "BOOL", 1, 5, 20, 20), `"`+conv+`" dtype: BOOL: want F64, F32, F16 or BF16`),
-		put("layers", zeros(t, "stochastic_block.draw", "F32", 7), "stochastic_block: stochastic_block.draw: 7 numbers: want normal of shape [1 10 20 20]"),
-		put("layers", zeros(t, "stochastic_block.draw", "I8", 1, 10, 20, 20), `"stochastic_block.draw" dtype: I8: want F64, F32, F16 or BF16`),
+		put("layers", zeros(t, "stochastic_block.draw", "F32", 7),
+			"stochastic_block: stochastic_block.draw: 7 numbers: want normal of shape [1 10 20 20]"),
+		put("layers", zeros(t, "stochastic_block.draw", "I8", 1, 10, 20, 20),
+			`"stochastic_block.draw" dtype: I8: want F64, F32, F16 or BF16`),
 
-		put("one_step_f64", zeros(t, "one_step", "F64", 2, 3, 3, 20, 20), "one_step: shape [2 3 3 20 20]: want [2,2,3,H,W] as case.json says"),
-		put("one_step_f64", zeros(t, "one_step", "F64", 2, 2, 3, 20, 19), "one_step: images are 20x19: want 20x20 as in the trajectory"),
-		put("one_step_f64", zeros(t, "one_step", "U16", 2, 2, 3, 20, 20), `"one_step" dtype: U16: want F64, F32, F16 or BF16`),
-		{"truth by another name", func(f *folder) { f.file["one_step_f64"] = nil }, `one_step_f64.safetensors: tensor: "one_step": want no tensor: the file has none`},
+		put("one_step_f64", zeros(t, "one_step", "F64", 2, 3, 3, 20, 20),
+			"one_step: shape [2 3 3 20 20]: want [2,2,3,H,W] as case.json says"),
+		put("one_step_f64", zeros(t, "one_step", "F64", 2, 2, 3, 20, 19),
+			"one_step: images are 20x19: want 20x20 as in the trajectory"),
+		put("one_step_f64", zeros(t, "one_step", "U16", 2, 2, 3, 20, 20),
+			`"one_step" dtype: U16: want F64, F32, F16 or BF16`),
+		{"truth by another name", func(f *folder) { f.file["one_step_f64"] = nil },
+			`one_step_f64.safetensors: tensor: "one_step": want no tensor: the file has none`},
 	}
 	refuse(t, rows)
 }
@@ -328,7 +378,8 @@ func TestTruncated(t *testing.T) {
 		whole := f.bytes(name + ".safetensors")
 		header := 8 + int(binary.LittleEndian.Uint64(whole))
 		dir := f.write()
-		for _, n := range []int{0, 1, 7, 8, 9, header / 2, header - 1, header, header + 1, len(whole) / 2, len(whole) - 4, len(whole) - 1, len(whole) + 1} {
+		for _, n := range []int{0, 1, 7, 8, 9, header / 2, header - 1, header, header + 1, len(whole) / 2, len(whole) -
+			4, len(whole) - 1, len(whole) + 1} {
 			data := append(whole[:min(n, len(whole)):min(n, len(whole))], make([]byte, max(0, n-len(whole)))...)
 			if err := os.WriteFile(filepath.Join(dir, name+".safetensors"), data, 0o666); err != nil {
 				t.Fatal(err)
@@ -343,7 +394,8 @@ func TestTruncated(t *testing.T) {
 
 // TestNotAFile puts something else where a file should be.
 func TestNotAFile(t *testing.T) {
-	for _, name := range []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors", "layers.safetensors", "one_step_f64.safetensors"} {
+	for _, name := range []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors",
+		"layers.safetensors", "one_step_f64.safetensors"} {
 		dir := newFolder(t).write()
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -354,9 +406,13 @@ func TestNotAFile(t *testing.T) {
 		oneStep(t, dir).refused(t, "run", dir+"/"+name+": is a directory: want ...")
 	}
 	dir := newFolder(t).write()
-	oneStep(t, filepath.Join(dir, "none")).refused(t, "run", dir+"/none/case.json: no such file or directory: want a case folder with a case.json")
-	oneStep(t, filepath.Join(dir, "case.json")).refused(t, "run", dir+"/case.json: a file: want the folder of a case, here "+dir)
-	oneStep(t, t.TempDir()).refused(t, "run", "...case.json: no such file or directory: want a case folder with a case.json")
-	oneStep(t, dir+"/a\xff\u200b").refused(t, "run", dir+`/a\ufffd\u200b/case.json: no such file or directory: want a case folder with a case.json`)
+	oneStep(t, filepath.Join(dir, "none")).refused(t, "run",
+		dir+"/none/case.json: no such file or directory: want a case folder with a case.json")
+	oneStep(t, filepath.Join(dir, "case.json")).refused(t, "run",
+		dir+"/case.json: a file: want the folder of a case, here "+dir)
+	oneStep(t, t.TempDir()).refused(t, "run",
+		"...case.json: no such file or directory: want a case folder with a case.json")
+	oneStep(t, dir+"/a\xff\u200b").refused(t, "run",
+		dir+`/a\ufffd\u200b/case.json: no such file or directory: want a case folder with a case.json`)
 	oneStep(t, "a\x00b").refused(t, "run", `a\x00b/case.json: invalid argument: want a case folder with a case.json`)
 }

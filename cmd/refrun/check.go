@@ -51,32 +51,41 @@ func check(c *command) error {
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
 	f.StringVar(&w.operator, "operator", "", "`file`: another name of --config")
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights, instead of the case's")
-	f.StringVar(&w.trajectory, "trajectory", "", "safetensors `file` with the trajectory [M,T,C,H,W], instead of the case's")
+	f.StringVar(&w.trajectory, "trajectory", "",
+		"safetensors `file` with the trajectory [M,T,C,H,W], instead of the case's")
 	f.StringVar(&w.layers, "layers", "", "safetensors `file` of one application, module by module, instead of the case's")
 	f.StringVar(&w.tape, "tape", "", "safetensors `file` of the draws, instead of the case's noise.safetensors")
-	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], float16 or bfloat16; behind a slash where states are kept, float16/state-float16 (default what the case says)")
-	f.StringVar(&w.autocast, "autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
-	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS], none, or unknown (default the case's tape, else its PyTorch's stream)")
-	f.DurationVar(&w.budget, "budget", usualBudget, "`time` after which what need not run on every step is left out, and listed")
+	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], "+
+		"float16 or bfloat16; behind a slash where states are kept, float16/state-float16 (default what the case says)")
+	f.StringVar(&w.autocast, "autocast", "", "`rules` of a half precision: "+
+		"cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
+	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], "+
+		"torch-cuda:SMS[:THREADS], none, or unknown (default the case's tape, else its PyTorch's stream)")
+	f.DurationVar(&w.budget, "budget", usualBudget,
+		"`time` after which what need not run on every step is left out, and listed")
 	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
 	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")
 	f.StringVar(&w.csv, "csv", "", "write the errors by step and channel as a CSV `file`")
-	f.StringVar(&w.finding, "finding", "", "`ID` of a finding, as the JSON has it: report nothing else, and fail if there is none")
+	f.StringVar(&w.finding, "finding", "",
+		"`ID` of a finding, as the JSON has it: report nothing else, and fail if there is none")
 	m, outputs := c.modelFlags(), list{}
-	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, or a FILE of all outputs by their names; may be repeated")
+	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, "+
+		"or a FILE of all outputs by their names; may be repeated")
 	if err := c.parse(0); err != nil {
 		return err
 	}
 	if w.budget < 0 {
 		return fmt.Errorf("--budget: %v: want 0 (no limit) or more", w.budget)
 	}
-	if err := cmp.Or(writable("--report", w.report), writable("--junit", w.junit), w.spares("--report", w.report), w.spares("--junit", w.junit), writable("--csv", w.csv), w.spares("--csv", w.csv)); err != nil {
+	if err := cmp.Or(writable("--report", w.report), writable("--junit", w.junit), w.spares("--report", w.report),
+		w.spares("--junit", w.junit), writable("--csv", w.csv), w.spares("--csv", w.csv)); err != nil {
 		return err
 	}
 	if w.report != "" && filepath.Clean(w.report) == filepath.Clean(w.junit) {
 		return fmt.Errorf("--junit: %s: that of --report: want two files", w.junit)
 	}
-	if w.csv != "" && (m.given() || filepath.Clean(w.csv) == filepath.Clean(w.report) || filepath.Clean(w.csv) == filepath.Clean(w.junit)) {
+	if w.csv != "" && (m.given() || filepath.Clean(w.csv) == filepath.Clean(w.report) ||
+		filepath.Clean(w.csv) == filepath.Clean(w.junit)) {
 		return fmt.Errorf("--csv: %s: want a file of its own, of the check of a rollout", w.csv)
 	}
 	if m.given() {
@@ -102,7 +111,8 @@ func (c *command) checkCase(cs *rollout.Case, w *checkFlags) (r *report.Report, 
 	defer collectSoon()()
 	ctx, stop := interruptible()
 	p := c.progress("check")
-	r, err = oracle.CheckCase(ctx, cs, oracle.CheckOptions{Mode: mode, Noise: w.noise, Budget: w.budget, Progress: p.stage})
+	r, err = oracle.CheckCase(ctx, cs,
+		oracle.CheckOptions{Mode: mode, Noise: w.noise, Budget: w.budget, Progress: p.stage})
 	p.done()
 	if cause := stop(); err != nil && cause != nil {
 		err = cause
@@ -130,7 +140,8 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 		return err
 	}
 	out := checkReport{Case: cs.Dir, PrecisionRequested: requested, PrecisionUsed: used,
-		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Report: r}
+		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(),
+		PeakBytes: peakBytes(), Report: r}
 	r.Notes = append(ignoredNotes(cs), r.Notes...)
 	for i := range r.Findings {
 		r.Findings[i].Command = w.again(r.Findings[i].ID)
@@ -143,7 +154,8 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	}
 	r.Made = made(cs.Dir, w.again(w.finding))
 	// A report that cannot be written does not take the verdict along.
-	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit), writeFields("--csv", w.csv, r.Fields))
+	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML),
+		write("--junit", w.junit, r, render.WriteJUnit), writeFields("--csv", w.csv, r.Fields))
 	out.Text = render.Text(r)
 	if c.json {
 		if err := c.printJSON(out); err != nil {
@@ -167,7 +179,8 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 // again is a line for a shell that repeats the check and shows a finding.
 func (w *checkFlags) again(id string) string {
 	line := checkOf([][2]string{
-		{"case", w.dir}, {"config", w.config + w.operator}, {"weights", w.weights}, {"trajectory", w.trajectory}, {"layers", w.layers}, {"tape", w.tape},
+		{"case", w.dir}, {"config", w.config + w.operator}, {"weights", w.weights}, {"trajectory", w.trajectory},
+		{"layers", w.layers}, {"tape", w.tape},
 		{"claim", w.claim}, {"autocast", w.autocast}, {"noise", w.noise}, {"finding", id},
 	})
 	if w.budget != usualBudget {
@@ -210,7 +223,9 @@ func (w *checkFlags) open() (*rollout.Case, error) {
 	case w.config != "" && w.operator != "":
 		return nil, errors.New("--operator: another name of --config: want one of them")
 	case (w.dir == "") == (config == ""):
-		return nil, errors.New("--case: want the folder of a recorded case, or --config FILE with --weights and --trajectory, one of them")
+		return nil, errors.New(
+			"--case: want the folder of a recorded case, or --config FILE with --weights and --trajectory, one of them",
+		)
 	}
 	var cs *rollout.Case
 	var err error

@@ -36,7 +36,8 @@ func (w *checkFlags) override(cs *rollout.Case) error {
 	}
 	if cs.Step != nil {
 		if given := cmp.Or(w.weights, w.layers, w.tape); given != "" {
-			return fmt.Errorf("%s: a step graph has its weights and draws in its case, and no layers: want no --weights, --layers or --tape", given)
+			return fmt.Errorf("%s: a step graph has its weights and draws in its case, and no layers: "+
+				"want no --weights, --layers or --tape", given)
 		}
 		return nil
 	}
@@ -78,7 +79,8 @@ func (w *checkFlags) spares(flag, path string) error {
 
 // caseFiles are the files that a case's folder may have.
 func caseFiles(dir string) []string {
-	names := []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors", "layers.safetensors", "one_step_f64.safetensors", "probes.json"}
+	names := []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors",
+		"layers.safetensors", "one_step_f64.safetensors", "probes.json"}
 	for i := range names {
 		names[i] = filepath.Join(dir, names[i])
 	}

@@ -19,35 +19,55 @@ func TestCheckRefuses(t *testing.T) {
 		flags string // DIR is the folder, OK one without fault
 		want  string
 	}{
-		{"nothing", nil, "", "--case: want the folder of a recorded case, or --config FILE with --weights and --trajectory, one of them"},
+		{"nothing", nil, "", "--case: want the folder of a recorded case, " +
+			"or --config FILE with --weights and --trajectory, one of them"},
 		{"both", nil, "--case OK --config OK/case.json", "--case: want the folder..."},
 		{"two names", nil, "--operator a --config b", "--operator: another name of --config: want one of them"},
-		{"claim", nil, "--case OK --claim float17", `--claim: unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`},
+		{"claim", nil, "--case OK --claim float17",
+			`--claim: unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`},
 		{"autocast", nil, "--case OK --claim float16 --autocast mps", `--autocast: unknown autocast "mps": want...`},
-		{"noise", nil, "--case OK --noise pink", `noise: "pink": want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none, or unknown`},
+		{"noise", nil, "--case OK --noise pink",
+			`noise: "pink": want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none, or unknown`},
 		{"budget", nil, "--case OK --budget -1s", "--budget: -1s: want 0 (no limit) or more"},
-		{"report", nil, "--case OK --report OK/none/r.html", "--report: OK/none/r.html: no such file or directory: want a file in a folder that exists"},
+		{"report", nil, "--case OK --report OK/none/r.html",
+			"--report: OK/none/r.html: no such file or directory: want a file in a folder that exists"},
 		{"junit", nil, "--case OK --junit OK", "--junit: OK: is a directory: want the name of a file"},
-		{"two reports", nil, "--case OK --report x.html --junit ./x.html", "--junit: ./x.html: that of --report: want two files"},
-		{"report on the case", nil, "--case OK --report OK/./case.json", "--report: OK/./case.json: is OK/case.json, which is read: want another name"},
-		{"report on an input", nil, "--case OK --weights OK/weights.safetensors --junit OK/weights.safetensors", "--junit: OK/weights.safetensors: is OK/weights.safetensors, which is read: want another name"},
-		{"no case", nil, "--case OK/none", "OK/none/case.json: no such file or directory: want a case folder with a case.json"},
-		{"no trajectory file", nil, "--config OK/case.json --weights OK/weights.safetensors", "--trajectory: missing: want the safetensors file that the device wrote"},
-		{"no such trajectory", nil, "--case OK --trajectory OK/none.safetensors", "OK/none.safetensors: no such file or directory: want a safetensors file"},
-		{"no weights", func(f *folder) { f.set("weights_seed", nil) }, "--config DIR/case.json --trajectory OK/trajectory.safetensors", "--weights: missing: want the safetensors file of the weights, or weights_seed in DIR/case.json"},
+		{"two reports", nil, "--case OK --report x.html --junit ./x.html",
+			"--junit: ./x.html: that of --report: want two files"},
+		{"report on the case", nil, "--case OK --report OK/./case.json",
+			"--report: OK/./case.json: is OK/case.json, which is read: want another name"},
+		{"report on an input", nil, "--case OK --weights OK/weights.safetensors --junit OK/weights.safetensors",
+			"--junit: OK/weights.safetensors: is OK/weights.safetensors, which is read: want another name"},
+		{"no case", nil, "--case OK/none",
+			"OK/none/case.json: no such file or directory: want a case folder with a case.json"},
+		{"no trajectory file", nil, "--config OK/case.json --weights OK/weights.safetensors",
+			"--trajectory: missing: want the safetensors file that the device wrote"},
+		{"no such trajectory", nil, "--case OK --trajectory OK/none.safetensors",
+			"OK/none.safetensors: no such file or directory: want a safetensors file"},
+		{"no weights", func(f *folder) { f.set("weights_seed", nil) },
+			"--config DIR/case.json --trajectory OK/trajectory.safetensors",
+			"--weights: missing: want the safetensors file of the weights, or weights_seed in DIR/case.json"},
 
 		{"one state", func(f *folder) {
 			f.set("rollout.num_timesteps", 1)
 			f.put("trajectory", cut(f.t, f.tensor("trajectory", "trajectory"), 1, 1))
 		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: 1 state: want at least 2 to check a step"},
-		{"no trajectory", func(f *folder) { delete(f.file, "trajectory") }, "--case DIR", "DIR/trajectory.safetensors: missing: want the recorded trajectory"},
+		{"no trajectory", func(f *folder) { delete(f.file, "trajectory") }, "--case DIR",
+			"DIR/trajectory.safetensors: missing: want the recorded trajectory"},
 		{"no noise", func(f *folder) { delete(f.file, "noise"); f.set("torch", nil) }, "--case DIR",
-			"DIR/noise.safetensors: missing, and DIR/case.json has no torch.version: want the draws of the device there or with --tape FILE, the stream they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
-		{"no noise of a configuration", func(f *folder) { delete(f.file, "noise"); f.set("torch", nil) }, "--config DIR/case.json --trajectory DIR/trajectory.safetensors",
-			"--tape: missing, and DIR/case.json has no torch.version: want the file of the device's draws, the stream they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
+			"DIR/noise.safetensors: missing, and DIR/case.json has no torch.version: " +
+				"want the draws of the device there or with --tape FILE, the stream they are from with --noise " +
+				"(counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
+		{"no noise of a configuration", func(f *folder) {
+			delete(f.file, "noise")
+			f.set("torch", nil)
+		}, "--config DIR/case.json --trajectory DIR/trajectory.safetensors", "--tape: " +
+			"missing, and DIR/case.json has no torch.version: want the file of the device's draws, the stream they " +
+			"are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
 		{"no tape of a configuration", nil, "--config DIR/case.json --trajectory DIR/trajectory.safetensors --noise tape",
 			"--tape: missing: want the file of the device's draws, or another --noise"},
-		{"steps", func(f *folder) { f.set("rollout.num_timesteps", 9) }, "--case DIR", "DIR/trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,9,3,H,W] as case.json says"},
+		{"steps", func(f *folder) { f.set("rollout.num_timesteps", 9) }, "--case DIR",
+			"DIR/trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,9,3,H,W] as case.json says"},
 		{"another operator's", func(f *folder) {
 			f.put("trajectory", zeros(f.t, "trajectory", safetensors.F32, 2, 3, 4, 20, 20))
 		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: shape [2 3 4 20 20]: want [2,3,3,H,W] as case.json says"},
@@ -71,7 +91,8 @@ func TestCheckRefuses(t *testing.T) {
 				dir = f.write()
 			}
 			paths := strings.NewReplacer("DIR", dir, "OK", good)
-			refrun(t, append([]string{"check"}, strings.Fields(paths.Replace(k.flags))...)...).refused(t, "check", paths.Replace(k.want))
+			refrun(t, append([]string{"check"}, strings.Fields(paths.Replace(k.flags))...)...).refused(t, "check",
+				paths.Replace(k.want))
 		})
 	}
 }
@@ -82,8 +103,9 @@ func TestCheckFiles(t *testing.T) {
 	dir, out := newFolder(t).write(), t.TempDir()
 	html, junit := filepath.Join(out, "r.html"), filepath.Join(out, "r.xml")
 	whole := refrun(t, "check", "--case", dir, "--json", "--report", html, "--junit", junit)
-	parts := refrun(t, "check", "--json", "--operator", dir+"/case.json", "--weights", dir+"/weights.safetensors", "--trajectory", dir+"/trajectory.safetensors",
-		"--layers", dir+"/layers.safetensors", "--tape", dir+"/noise.safetensors")
+	parts := refrun(t, "check", "--json", "--operator", dir+"/case.json", "--weights", dir+"/weights.safetensors",
+		"--trajectory", dir+"/trajectory.safetensors", "--layers", dir+"/layers.safetensors", "--tape",
+		dir+"/noise.safetensors")
 	a, b := whole.decode(t), parts.decode(t)
 	if whole.code != parts.code || whole.stderr != "" || parts.stderr != "" {
 		t.Errorf("exit codes %d and %d, stderr %q and %q", whole.code, parts.code, whole.stderr, parts.stderr)
@@ -100,7 +122,8 @@ func TestCheckFiles(t *testing.T) {
 		}
 	}
 	// Text says what JSON says.
-	if r := refrun(t, "check", "--case", dir); r.code != whole.code || !strings.Contains(r.stdout, "\nVERDICT  "+a["verdict"].(string)) {
+	if r := refrun(t, "check", "--case", dir); r.code != whole.code ||
+		!strings.Contains(r.stdout, "\nVERDICT  "+a["verdict"].(string)) {
 		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
 	}
 }
@@ -115,7 +138,8 @@ func TestCheckFullDisk(t *testing.T) {
 	dir := newFolder(t).write()
 	for _, flag := range []string{"--report", "--junit"} {
 		r := refrun(t, "check", "--case", dir, flag, full)
-		if r.code != 2 || r.stderr != "refrun check: "+flag+": "+full+": no space left on device\n" || !strings.Contains(r.stdout, "\nVERDICT  ") {
+		if r.code != 2 || r.stderr != "refrun check: "+flag+": "+full+": no space left on device\n" ||
+			!strings.Contains(r.stdout, "\nVERDICT  ") {
 			t.Errorf("%s: exit code %d, stderr %q, stdout\n%s", flag, r.code, r.stderr, r.stdout)
 		}
 	}
@@ -159,17 +183,24 @@ func TestCheckVerdicts(t *testing.T) {
 		}
 		out := r.decode(t)
 		has(t, k.name, out, object{
-			"verdict": word, "reason": word, "first_step": number, "one_step": object{"max_abs": number, "mean_abs": number, "rms_over_expected": number},
-			"expected": object{"max_abs": number, "mean_abs": number}, "noise": object{"stream": word}, "blind": []any{}, "claim": word, "text": word,
-			"steps": []any{}, "findings": []any{}, "precision_requested": word, "precision_used": word, "case": word, "seconds": number,
+			"verdict": word, "reason": word, "first_step": number,
+			"one_step": object{"max_abs": number, "mean_abs": number, "rms_over_expected": number},
+			"expected": object{"max_abs": number, "mean_abs": number}, "noise": object{"stream": word},
+			"blind": []any{}, "claim": word, "text": word,
+			"steps": []any{}, "findings": []any{}, "precision_requested": word, "precision_used": word, "case": word,
+			"seconds": number,
 		})
-		for _, key := range []string{"first_layer", "pattern", "horizon", "growth_per_step", "diagnosis", "slice", "contract"} {
+		for _, key := range []string{
+			"first_layer", "pattern", "horizon", "growth_per_step", "diagnosis", "slice", "contract",
+		} {
 			if _, ok := out[key]; !ok {
 				t.Errorf("%s: %s is missing", k.name, key)
 			}
 		}
-		if v := out["verdict"].(string); !strings.HasPrefix(v, k.verdict) || out["first_step"] != k.step || out["first_realization"] != k.m {
-			t.Errorf("%s: %s at step %v of realization %v, want %s at %v of %v: %v", k.name, v, out["first_step"], out["first_realization"], k.verdict, k.step, k.m, out["reason"])
+		if v := out["verdict"].(string); !strings.HasPrefix(v, k.verdict) || out["first_step"] != k.step ||
+			out["first_realization"] != k.m {
+			t.Errorf("%s: %s at step %v of realization %v, want %s at %v of %v: %v",
+				k.name, v, out["first_step"], out["first_realization"], k.verdict, k.step, k.m, out["reason"])
 		}
 	}
 }

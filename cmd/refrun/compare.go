@@ -28,7 +28,8 @@ example: refrun compare gpu.safetensors cpu.safetensors --max-ulp 2`,
 	run: compare,
 }
 
-// mostSteps is of how many steps figures are kept, and of how many channels of all steps: of each, about a thousand bytes.
+// mostSteps is of how many steps figures are kept, and of how many channels of all steps: of each, about a thousand
+// bytes.
 const mostSteps = 1 << 15
 
 // comparison is the JSON of compare.
@@ -101,7 +102,8 @@ func compare(c *command) error {
 	} else if len(s) > 2 && trajectories(a, b) && s[1] <= mostSteps { // of a step graph
 		steps = diff.Trajectory{M: s[0], T: s[1], CHW: tensor.Size(s[2:])}
 	} else if len(s) == 5 {
-		notes = append(notes, fmt.Sprintf("%d states are more than %d: they are compared as a whole, not step by step", s[1], mostSteps))
+		notes = append(notes,
+			fmt.Sprintf("%d states are more than %d: they are compared as a whole, not step by step", s[1], mostSteps))
 	}
 	all, perStep, err := diff.CompareStreams(a, b, n, steps, format)
 	if err != nil {
@@ -111,7 +113,8 @@ func compare(c *command) error {
 	if s := a.shape; len(s) == 5 && s[1]*s[2] <= mostSteps {
 		out.Fields, err = diff.CompareFields(a, b, n, [5]int(s))
 	} else if len(s) == 5 {
-		out.Notes = append(out.Notes, fmt.Sprintf("%d states of %d channels are more than %d: there are no figures by channel", s[1], s[2], mostSteps))
+		out.Notes = append(out.Notes, fmt.Sprintf("%d states of %d channels are more than %d: there are no figures "+
+			"by channel", s[1], s[2], mostSteps))
 	}
 	if err == nil {
 		err = writeFields("--csv", *table, out.Fields)
@@ -178,7 +181,8 @@ func (c *command) printComparison(out *comparison) {
 	c.printf("  largest difference  %-9s %-9s of B's std, %s%s\n", num(d.MaxAbs), num(d.MaxOverStd), num(d.Std), at)
 	c.printf("  RMS difference      %-9s %-9s\n", num(d.RMS), num(d.RMSOverStd))
 	c.printf("  mean difference     %-9s\n", num(d.MeanAbs))
-	c.printf("  mean relative       %-9s of |B|, at least %s; RMS %s of B's RMS\n", num(d.MeanRel), num(d.RelFloor), num(d.RMSRel))
+	c.printf("  mean relative       %-9s of |B|, at least %s; RMS %s of B's RMS\n", num(d.MeanRel),
+		num(d.RelFloor), num(d.RMSRel))
 	c.printf("  largest in ulps     %-9s of %s\n", num(d.MaxUlp), d.Format)
 	if d.NonFiniteDiffer > 0 || d.NonFiniteEqual > 0 {
 		c.printf("  not finite          %d differ, %d equal and left out\n", d.NonFiniteDiffer, d.NonFiniteEqual)
@@ -197,7 +201,9 @@ func (c *command) printComparison(out *comparison) {
 			c.printf("  %5d  %-9s  %-9s  %-9s  %-9s  %s\n", i, num(p.MaxAbs), num(p.RMS), num(p.RMSOverStd), l2, vrmse)
 		}
 		if out.Chaotic {
-			c.printf("\nwarning: the difference grows %sx a step until it is as large as the states: the pair is chaotic, and its last states say nothing about arithmetic. refrun run --one-step compares single steps.\n", num(out.GrowthPerStep))
+			c.printf("\nwarning: the difference grows %sx a step until it is as large as the states: "+
+				"the pair is chaotic, and its last states say nothing about arithmetic. "+
+				"refrun run --one-step compares single steps.\n", num(out.GrowthPerStep))
 		}
 	}
 	for _, f := range out.Failed {
@@ -208,7 +214,8 @@ func (c *command) printComparison(out *comparison) {
 // trajectories reports whether two tensors are called like those of a step graph's states.
 func trajectories(all ...*array) bool {
 	for _, a := range all {
-		if name := a.name[strings.LastIndexByte(a.name, ':')+1:]; name != "trajectory" && !strings.HasPrefix(name, "trajectory.") {
+		if name := a.name[strings.LastIndexByte(a.name, ':')+1:]; name != "trajectory" &&
+			!strings.HasPrefix(name, "trajectory.") {
 			return false
 		}
 	}

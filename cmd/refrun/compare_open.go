@@ -53,7 +53,8 @@ func openTensor(arg string) (a *array, err error) {
 		i := strings.LastIndexByte(file, ':')
 		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
 		if i <= 0 || !gone { // a link to nothing, and what cannot be looked at, are files of that name
-			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg, fault.Cause(missing))
+			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg,
+				fault.Cause(missing))
 		}
 		if file, name = arg[:i], arg[i+1:]; name == "" {
 			return nil, fmt.Errorf("%s: no tensor after the colon: want FILE:TENSOR", arg)
@@ -107,7 +108,8 @@ func choose(file, name string, names []string) (string, error) {
 	if len(names) > most {
 		more = fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s%s", file, len(names), file, strings.Join(some, ", "), more)
+	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s%s",
+		file, len(names), file, strings.Join(some, ", "), more)
 }
 
 // openFile opens a safetensors file, whose elements stay on disk; the system's errors
@@ -220,7 +222,9 @@ func openHDF5(file, name string) (*array, error) {
 		if err != nil {
 			return nil, err
 		}
-		format, ok := map[hdf5.Type]fp16.Format{hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16}[d.Type]
+		format, ok := map[hdf5.Type]fp16.Format{
+			hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16,
+		}[d.Type]
 		if !ok {
 			return nil, fmt.Errorf("%s:%s: type %v: want f8, f4 or f2", file, name, d.Type)
 		}

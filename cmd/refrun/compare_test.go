@@ -47,7 +47,8 @@ func TestCompareFigures(t *testing.T) {
 		{"equal", row1(t, "F32", 1, -2, 3), row1(t, "F32", 1, -2, 3), figures{0., 0., 0.}, 0, 0, -1},
 		{"one ulp", row1(t, "F32", 1, 2, 1+0x1p-23), row1(t, "F32", 1, 2, 1), figures{0x1p-23, 0x1p-23 / 3, 1.}, 0, 0, 2},
 		{"zeros of both signs", row1(t, "F64", math.Copysign(0, -1)), row1(t, "F64", 0), figures{0., 0., 0.}, 0, 0, -1},
-		{"the smallest numbers", row1(t, "F32", -0x1p-149), row1(t, "F32", 0x1p-149), figures{0x1p-148, 0x1p-148, 2.}, 0, 0, 0},
+		{"the smallest numbers", row1(t, "F32", -0x1p-149), row1(t, "F32", 0x1p-149),
+			figures{0x1p-148, 0x1p-148, 2.}, 0, 0, 0},
 		{"a NaN here", row1(t, "F32", 1, nan), row1(t, "F32", 1, 2), figures{"inf", "inf", "inf"}, 1, 0, 1},
 		{"a NaN there", row1(t, "F32", 1, 2), row1(t, "F32", nan, 2), figures{"inf", "inf", "inf"}, 1, 0, 0},
 		{"NaNs on both sides", row1(t, "F32", nan, inf, 1), row1(t, "F32", nan, inf, 1), figures{0., 0., 0.}, 0, 2, -1},
@@ -70,7 +71,8 @@ func TestCompareFigures(t *testing.T) {
 			t.Errorf("%s: %v, ok %v, want %v", k.name, got, out["ok"], k.want)
 		}
 		if out["nonfinite_differ"] != k.differ || out["nonfinite_equal"] != k.equal || out["at"] != k.at {
-			t.Errorf("%s: %v differ, %v equal, at %v: want %v, %v, %v", k.name, out["nonfinite_differ"], out["nonfinite_equal"], out["at"], k.differ, k.equal, k.at)
+			t.Errorf("%s: %v differ, %v equal, at %v: want %v, %v, %v",
+				k.name, out["nonfinite_differ"], out["nonfinite_equal"], out["at"], k.differ, k.equal, k.at)
 		}
 		if r := refrun(t, "compare", k.a, k.b); r.code != 0 || !strings.Contains(r.stdout, "largest difference") {
 			t.Errorf("%s as text: exit code %d, %s", k.name, r.code, r.stderr)
@@ -125,8 +127,10 @@ func TestThresholds(t *testing.T) {
 			refrun(t, "compare", a, b, "--json", flag, v).refused(t, "compare", flag+": ...: want a finite number of 0 or more")
 		}
 	}
-	refrun(t, "compare", a, b, "--max-abs", "1e999").refused(t, "compare", `--max-abs: "1e999": want a number, such as 0.5 or 1e-6`)
-	refrun(t, "compare", a, b, "--max-ulp", "two").refused(t, "compare", `--max-ulp: "two": want a number, such as 0.5 or 1e-6`)
+	refrun(t, "compare", a, b, "--max-abs", "1e999").refused(t, "compare",
+		`--max-abs: "1e999": want a number, such as 0.5 or 1e-6`)
+	refrun(t, "compare", a, b, "--max-ulp", "two").refused(t, "compare",
+		`--max-ulp: "two": want a number, such as 0.5 or 1e-6`)
 }
 
 func TestCompareRefuses(t *testing.T) {
@@ -135,14 +139,15 @@ func TestCompareRefuses(t *testing.T) {
 	t.Chdir(root)
 	f32 := func(name string, shape ...int) *safetensors.Tensor { return zeros(t, name, "F32", shape...) }
 	for name, tensors := range map[string][]*safetensors.Tensor{
-		"one":    {f32("x", 2, 3)},
-		"flat":   {f32("x", 6)},
-		"ints":   {zeros(t, "x", "I32", 2, 3)},
-		"bools":  {zeros(t, "x", "BOOL", 2, 3)},
-		"empty":  {f32("x", 0, 3)},
-		"none":   {},
-		"two":    {f32("x", 1), f32("y\n\x1b[2J", 1)},
-		"many":   {f32("a", 1), f32("b", 1), f32("c", 1), f32("d", 1), f32("e", 1), f32("f", 1), f32("g", 1), f32("h", 1), f32("i", 1), f32("j", 1)},
+		"one":   {f32("x", 2, 3)},
+		"flat":  {f32("x", 6)},
+		"ints":  {zeros(t, "x", "I32", 2, 3)},
+		"bools": {zeros(t, "x", "BOOL", 2, 3)},
+		"empty": {f32("x", 0, 3)},
+		"none":  {},
+		"two":   {f32("x", 1), f32("y\n\x1b[2J", 1)},
+		"many": {f32("a", 1), f32("b", 1), f32("c", 1), f32("d", 1), f32("e", 1), f32("f", 1), f32("g", 1),
+			f32("h", 1), f32("i", 1), f32("j", 1)},
 		"x:y":    {f32("b:c", 2, 3)},
 		"broken": nil,
 	} {
@@ -166,7 +171,8 @@ func TestCompareRefuses(t *testing.T) {
 		{"empty.safetensors", "empty.safetensors", "empty.safetensors:x: shape [0 3]: want at least one element to compare"},
 		{"none.safetensors", one, "none.safetensors: no tensors: want one"},
 		{"two.safetensors", one, `two.safetensors: 2 tensors: want two.safetensors:NAME with one of x, y\n\x1b[2J`},
-		{"many.safetensors", one, `many.safetensors: 10 tensors: want many.safetensors:NAME with one of a, b, c, d, e, f, g, h and 2 more`},
+		{"many.safetensors", one,
+			`many.safetensors: 10 tensors: want many.safetensors:NAME with one of a, b, c, d, e, f, g, h and 2 more`},
 		{"one.safetensors:z", one, `one.safetensors: tensor: "z": want one of "x"`},
 		{"one.safetensors:", one, `one.safetensors:: no tensor after the colon: want FILE:TENSOR`},
 		{"x:y.safetensors:c", one, `x:y.safetensors: tensor: "c": want one of "b:c"`},
@@ -189,7 +195,8 @@ func TestCompareRefuses(t *testing.T) {
 			t.Errorf("%v: %s", args, r.stderr)
 		}
 	}
-	if r := refrun(t, "compare", dir+":metrics.energy", dir+"/trajectory.safetensors:metrics.energy", "--max-ulp=0"); r.code != 0 {
+	if r := refrun(t, "compare", dir+":metrics.energy", dir+"/trajectory.safetensors:metrics.energy",
+		"--max-ulp=0"); r.code != 0 {
 		t.Errorf("diagnostics of a folder: %s", r.stderr)
 	}
 }
@@ -228,10 +235,12 @@ func TestChaos(t *testing.T) {
 		a := twin(k.size)
 		out := refrun(t, "compare", a, "demo", "--json").decode(t)
 		growth, _ := out["growth_per_step"].(float64) // left out if it is 0
-		if out["chaotic"] != k.chaotic || growth < k.growth[0] || growth > k.growth[1] || len(out["per_step"].([]any)) != b.T {
+		if out["chaotic"] != k.chaotic || growth < k.growth[0] || growth > k.growth[1] ||
+			len(out["per_step"].([]any)) != b.T {
 			t.Errorf("%s: chaotic %v, growth %v", k.name, out["chaotic"], growth)
 		}
-		if r := refrun(t, "compare", a, "demo"); r.code != 0 || strings.Contains(r.stdout, "warning: the difference grows") != k.chaotic {
+		if r := refrun(t, "compare", a, "demo"); r.code != 0 ||
+			strings.Contains(r.stdout, "warning: the difference grows") != k.chaotic {
 			t.Errorf("%s: exit code %d, text\n%s", k.name, r.code, r.stdout)
 		}
 	}

@@ -27,7 +27,9 @@ func completion(c *command) error {
 	if err := c.parse(1); err != nil {
 		return err
 	}
-	write, ok := map[string]func(w io.Writer){"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[c.pos[0]]
+	write, ok := map[string]func(w io.Writer){
+		"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion,
+	}[c.pos[0]]
 	if !ok {
 		return fmt.Errorf("%.60q: want bash, zsh or fish", c.pos[0])
 	}
@@ -122,7 +124,8 @@ complete -o filenames -F _refrun refrun
 }
 
 func zshCompletion(w io.Writer) {
-	fmt.Fprint(w, "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\nautoload -Uz bashcompinit && bashcompinit\n")
+	fmt.Fprint(w, "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\nautoload -Uz bashcompinit "+
+		"&& bashcompinit\n")
 	bashCompletion(w)
 }
 

@@ -39,7 +39,8 @@ func TestCompletion(t *testing.T) {
 		"bench --arith f":   {"fast"},
 	} {
 		words := strings.Fields(line)
-		cmd := exec.Command(bash, "-c", `source "$0"; COMP_WORDS=(refrun "$@"); COMP_CWORD=$#; _refrun; printf '%s\n' "${COMPREPLY[@]}"`)
+		cmd := exec.Command(bash, "-c",
+			`source "$0"; COMP_WORDS=(refrun "$@"); COMP_CWORD=$#; _refrun; printf '%s\n' "${COMPREPLY[@]}"`)
 		cmd.Args = append(cmd.Args, append([]string{script}, words...)...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
@@ -65,7 +66,8 @@ func TestCompletionScripts(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"-l isa -r -a 'auto avx512 avx2 neon purego'", "-l one-step -d", "-l x0 -r", "-n '__fish_seen_subcommand_from help' -f -a 'demo run"} {
+	for _, want := range []string{"-l isa -r -a 'auto avx512 avx2 neon purego'", "-l one-step -d", "-l x0 -r",
+		"-n '__fish_seen_subcommand_from help' -f -a 'demo run"} {
 		if !strings.Contains(refrun(t, "completion", "fish").stdout, want) {
 			t.Errorf("fish has no %s", want)
 		}

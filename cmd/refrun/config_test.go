@@ -16,13 +16,15 @@ weights_seed: 1
 
 func TestConfig(t *testing.T) {
 	cs, err := parseConfig("run.yaml", []byte(goodConfig))
-	if err != nil || cs.Operator.BaseChannels != 2 || cs.Rollout.Timesteps != 3 || cs.Operator.NoiseScale != 0.01 || *cs.Rollout.Clamp != [2]float64{-3, 3} {
+	if err != nil || cs.Operator.BaseChannels != 2 || cs.Rollout.Timesteps != 3 || cs.Operator.NoiseScale != 0.01 ||
+		*cs.Rollout.Clamp != [2]float64{-3, 3} {
 		t.Fatalf("read as %+v, %v", cs, err)
 	}
 	for _, c := range []struct{ old, new, want string }{
 		{"grid_size", "gridsize", "run.yaml:2: operator.gridsize: unknown key: did you mean grid_size? want one of "},
 		{"num_timesteps: 3", "num_timesteps: three", `run.yaml:4: rollout.num_timesteps: "three": want an integer`},
-		{"num_timesteps: 3", "num_timesteps: 3\n  num_timesteps: 4", "run.yaml:5: rollout.num_timesteps: given twice, first on line 4"},
+		{"num_timesteps: 3", "num_timesteps: 3\n  num_timesteps: 4",
+			"run.yaml:5: rollout.num_timesteps: given twice, first on line 4"},
 		{"[-3, 3]", "[3, -3]", "run.yaml:6: rollout.clamp_range: "},
 		{"[-3, 3]", "&a [*a]", "run.yaml:"},
 		{"weights_seed: 1", "weights_seed: [1", "run.yaml: "},
@@ -41,7 +43,8 @@ func TestConfig(t *testing.T) {
 		{"num_timesteps: 3", "num_timesteps: 1_0", "run.yaml:4: rollout.num_timesteps: 1_0: want a decimal number"},
 		{"num_timesteps: 3", "num_timesteps: !!int null", "run.yaml:4: rollout.num_timesteps: null: want a decimal number"},
 		{"num_timesteps: 3", "num_timesteps: .inf", "run.yaml:4: rollout.num_timesteps: .inf: want a number"},
-		{"num_timesteps: 3", "num_timesteps: 99999999999999999999", "run.yaml:4: rollout.num_timesteps: 99999999999999999999: want an integer"},
+		{"num_timesteps: 3", "num_timesteps: 99999999999999999999",
+			"run.yaml:4: rollout.num_timesteps: 99999999999999999999: want an integer"},
 		{"num_timesteps: 3", "num_timesteps: 2026-01-01", `run.yaml:4: rollout.num_timesteps: "2026-01-01": want an integer`},
 		{"num_timesteps: 3", "num_timesteps: 3\n  \"\": 4", "run.yaml:5: rollout: unknown key"},
 	} {

@@ -36,7 +36,8 @@ example: refrun dataset plan spec.yaml -o set && refrun dataset run set && refru
 var datasetVerbs []verb
 
 func init() {
-	datasetVerbs = []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb, datasetMergeVerb, datasetExportVerb, datasetInfoVerb, datasetSampleVerb, datasetGalleryVerb}
+	datasetVerbs = []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb,
+		datasetMergeVerb, datasetExportVerb, datasetInfoVerb, datasetSampleVerb, datasetGalleryVerb}
 }
 
 func datasets(c *command) error {
@@ -47,7 +48,8 @@ func datasets(c *command) error {
 				return v.run(c)
 			}
 		}
-		if !strings.HasPrefix(c.pos[0], "-") && !slices.Contains(c.pos, "--help") && !slices.Contains(c.pos, "-h") && !slices.Contains(c.pos, "-help") {
+		if !strings.HasPrefix(c.pos[0], "-") && !slices.Contains(c.pos, "--help") && !slices.Contains(c.pos, "-h") &&
+			!slices.Contains(c.pos, "-help") {
 			names, list := datasetNames()
 			return fmt.Errorf("%.60q:%s want %s", c.pos[0], fault.Meant(strings.ToLower(c.pos[0]), names), list)
 		}

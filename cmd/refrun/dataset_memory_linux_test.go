@@ -21,13 +21,21 @@ func TestDatasetMemory(t *testing.T) {
 	most := map[int]map[string]int64{}
 	for _, n := range []int{20, *datasetMemory} {
 		dir := fmt.Sprint("set", n)
-		spec := fmt.Sprintf(`{"operators":%d,"operator":{"grid_size":8,"num_layers":0,"base_channels":2,"noise_type":"gaussian"},
+		spec := fmt.Sprintf(`{"operators":%d,"operator":{"grid_size":8,"num_layers":0,"base_channels":2,
+		"noise_type":"gaussian"},
 			"rollout":{"num_timesteps":3,"num_realizations":2},"space":{"operator.noise_scale":{"log":[0.01,0.3]}}}`, n)
 		if err := os.WriteFile("spec.json", []byte(spec), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		most[n] = map[string]int64{}
-		for _, args := range [][]string{{"plan", "spec.json", "-o", dir, "--rate", "10"}, {"run", dir}, {"status", dir}, {"verify", dir, "--read"}, {"merge", dir, "-o", dir + ".safetensors"}, {"merge", dir, "-o", dir + ".h5"}} {
+		for _, args := range [][]string{
+			{"plan", "spec.json", "-o", dir, "--rate", "10"},
+			{"run", dir},
+			{"status", dir},
+			{"verify", dir, "--read"},
+			{"merge", dir, "-o", dir + ".safetensors"},
+			{"merge", dir, "-o", dir + ".h5"},
+		} {
 			p := asCommand(t, append(append([]string{"dataset"}, args...), "--quiet")...)
 			if out, err := p.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v: %s", args, err, out)

@@ -156,8 +156,8 @@ func datasetPlan(c *command) error {
 
 // judgePlan says how evenly the points are spread and what the units take.
 func judgePlan(p *dataset.Plan, s *dataset.Spec, units *dataset.Units, nodes int) *planned {
-	r := &planned{Head: p.Head, Method: s.Sample.Method, Dims: s.Sample.Dims, Judged: min(s.Operators, mostJudged), Nodes: nodes,
-		Threads: runtime.GOMAXPROCS(0), By: map[string]float64{}}
+	r := &planned{Head: p.Head, Method: s.Sample.Method, Dims: s.Sample.Dims, Judged: min(s.Operators, mostJudged),
+		Nodes: nodes, Threads: runtime.GOMAXPROCS(0), By: map[string]float64{}}
 	x := make([]float64, r.Judged*r.Dims)
 	for i := range r.Judged {
 		units.Point(i, x[i*r.Dims:(i+1)*r.Dims])
@@ -185,12 +185,15 @@ func judgePlan(p *dataset.Plan, s *dataset.Spec, units *dataset.Units, nodes int
 }
 
 func (c *command) printPlanned(r *planned, s *dataset.Spec) {
-	c.printf("%s: %s of a space of %s, sampled by %s\n", r.Name, plural(r.Units, "operator"), plural(r.Dims, "dimension"), string(r.Method))
-	c.printf("of %s: centred discrepancy %.3g, largest correlation %.3g (%s and %s)\n", plural(r.Judged, "point"), r.Discrepancy, r.Correlation, r.Between[0], r.Between[1])
+	c.printf("%s: %s of a space of %s, sampled by %s\n",
+		r.Name, plural(r.Units, "operator"), plural(r.Dims, "dimension"), string(r.Method))
+	c.printf("of %s: centred discrepancy %.3g, largest correlation %.3g (%s and %s)\n",
+		plural(r.Judged, "point"), r.Discrepancy, r.Correlation, r.Between[0], r.Between[1])
 	for _, n := range r.Notes {
 		c.printf("note: %s\n", n)
 	}
-	c.printf("\na unit takes %s to %s, in the middle %s, and %s of memory at most\n", long(r.Seconds[0]), long(r.Seconds[2]), long(r.Seconds[1]), size(r.Memory))
+	c.printf("\na unit takes %s to %s, in the middle %s, and %s of memory at most\n", long(r.Seconds[0]),
+		long(r.Seconds[2]), long(r.Seconds[1]), size(r.Memory))
 	c.printf("all of them %s on this machine", long(r.Total))
 	if r.Nodes > 1 {
 		c.printf(", with %d like it %s", r.Nodes, long(r.OnNodes))

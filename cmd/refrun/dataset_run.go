@@ -39,8 +39,10 @@ example: refrun dataset run set --shard auto`,
 }
 
 func datasetRun(c *command) error {
-	shard := c.flags.String("shard", "", "`shard` to make: auto, by a scheduler's index in the environment, or i/n with i from 0 (default all)")
-	offset := c.flags.Int("shard-offset", 0, "`number` to add to the scheduler's index, where arrays are shorter than the shards")
+	shard := c.flags.String("shard", "",
+		"`shard` to make: auto, by a scheduler's index in the environment, or i/n with i from 0 (default all)")
+	offset := c.flags.Int("shard-offset", 0,
+		"`number` to add to the scheduler's index, where arrays are shorter than the shards")
 	list := c.flags.String("units", "", "`units` to make, such as 3,17, instead of a shard")
 	force := c.flags.Bool("force", false, "make anew what has been made; needs --units")
 	every := c.flags.Duration("checkpoint", 5*time.Second, "`time` between checkpoints of a unit")
@@ -71,13 +73,15 @@ func datasetRun(c *command) error {
 	bar := c.progress("units")
 	ctx, stop := interruptible()
 	began := time.Now()
-	made, err := p.Make(ctx, dataset.Run{Units: units, Workers: runtime.GOMAXPROCS(0), Checkpoint: *every, Force: *force, Version: "refrun " + version, Progress: bar.units})
+	made, err := p.Make(ctx, dataset.Run{Units: units, Workers: runtime.GOMAXPROCS(0), Checkpoint: *every,
+		Force: *force, Version: "refrun " + version, Progress: bar.units})
 	bar.done()
 	if cause := stop(); err != nil && cause != nil {
 		err = cause
 	}
 	if err != nil {
-		if errors.Is(err, errTerminated) || errors.Is(err, errInterrupted) || fromOutside(err) || errors.As(err, new(*rollout.NoRoomError)) || errors.As(err, new(*rollout.LostError)) {
+		if errors.Is(err, errTerminated) || errors.Is(err, errInterrupted) || fromOutside(err) ||
+			errors.As(err, new(*rollout.NoRoomError)) || errors.As(err, new(*rollout.LostError)) {
 			err = unfinished{err}
 		}
 		return err
@@ -100,7 +104,8 @@ func datasetRun(c *command) error {
 		c.printf("%s made in %s, %d had been made\n", plural(made.Made, "unit"), long(report.Seconds), made.Were)
 	}
 	if err == nil && len(made.Busy) > 0 {
-		err = unfinished{fmt.Errorf("%s: other processes are making %s of the shard, the first is %d", clean(p.Dir), plural(len(made.Busy), "unit"), made.Busy[0])}
+		err = unfinished{fmt.Errorf("%s: other processes are making %s of the shard, the first is %d",
+			clean(p.Dir), plural(len(made.Busy), "unit"), made.Busy[0])}
 	}
 	return err
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/refrun/refrun/internal/disk"
 )
 
-var datasetKills = flag.Int("dataset-kills", 1, "how many SIGKILLs, and half as many SIGTERMs, TestDatasetKills sends; more than 10 to a dataset of 200 operators")
+var datasetKills = flag.Int("dataset-kills", 1,
+	"how many SIGKILLs, and half as many SIGTERMs, TestDatasetKills sends; more than 10 to a dataset of 200 operators")
 
 // datasetSpec is a space of small operators, in YAML.
 const datasetSpec = `name: small
@@ -86,14 +87,18 @@ func TestDataset(t *testing.T) {
 	if r := refrun(t, "dataset", "missing", "set"); r.code != 1 || r.stdout != "0\n1\n2\n3\n4\n5\n" {
 		t.Errorf("exit code %d, %q", r.code, r.stdout)
 	}
-	refrun(t, "dataset", "merge", "set", "-o", "x.safetensors").refused(t, "dataset", "set: 6 of 6 units missing, the first is 0: want all of them")
+	refrun(t, "dataset", "merge", "set", "-o", "x.safetensors").refused(t, "dataset",
+		"set: 6 of 6 units missing, the first is 0: want all of them")
 	for i := range 3 {
 		t.Setenv("SLURM_ARRAY_TASK_ID", fmt.Sprint(i))
 		if i == 0 {
-			refrun(t, "dataset", "run", "set").refused(t, "dataset", "--shard: missing, and $SLURM_ARRAY_TASK_ID is set: want auto, or i/n")
-			refrun(t, "dataset", "run", "set", "--shard", "auto", "--shard-offset", "3").refused(t, "dataset", "$SLURM_ARRAY_TASK_ID: shard 3: want 0 to 2, ...")
+			refrun(t, "dataset", "run", "set").refused(t, "dataset",
+				"--shard: missing, and $SLURM_ARRAY_TASK_ID is set: want auto, or i/n")
+			refrun(t, "dataset", "run", "set", "--shard", "auto", "--shard-offset", "3").refused(t, "dataset",
+				"$SLURM_ARRAY_TASK_ID: shard 3: want 0 to 2, ...")
 			t.Setenv("PARALLEL_SEQ", "1")
-			refrun(t, "dataset", "run", "set", "--shard", "auto").refused(t, "dataset", "--shard: auto: $SLURM_ARRAY_TASK_ID and $PARALLEL_SEQ are set: want ...")
+			refrun(t, "dataset", "run", "set", "--shard", "auto").refused(t, "dataset",
+				"--shard: auto: $SLURM_ARRAY_TASK_ID and $PARALLEL_SEQ are set: want ...")
 			t.Setenv("PARALLEL_SEQ", "")
 		}
 		ok(t, "dataset", "run", "set", "--shard", "auto")
@@ -120,7 +125,8 @@ func TestDataset(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, "dataset", "verify", "set")
-	if r := refrun(t, "dataset", "verify", "set", "--read"); r.code != 1 || !strings.HasPrefix(unfolded(r.stdout), "unit 4: units/00000/00000004.safetensors: realization ") {
+	if r := refrun(t, "dataset", "verify", "set", "--read"); r.code != 1 ||
+		!strings.HasPrefix(unfolded(r.stdout), "unit 4: units/00000/00000004.safetensors: realization ") {
 		t.Errorf("exit code %d, %q", r.code, r.stdout)
 	}
 	t.Setenv("SLURM_ARRAY_TASK_ID", "")
@@ -129,14 +135,20 @@ func TestDataset(t *testing.T) {
 		t.Errorf("made anew: %s, want %s", got, want)
 	}
 	for _, format := range []string{"well", "zarr", "safetensors"} {
-		if v := ok(t, "dataset", "export", "set", "-o", "as-"+format, "--format", format); v["units"] != 6. || v["identity"] != identity {
+		if v := ok(t, "dataset", "export", "set", "-o", "as-"+format, "--format", format); v["units"] != 6. ||
+			v["identity"] != identity {
 			t.Errorf("%v", v)
 		}
 	}
-	for _, args := range [][]string{{"sample", "set", "-o", "sheet.SVG"}, {"sample", "set", "-o", "set.svg", "--units", "3", "--times", "2"}, {"gallery", "-o", "all.svg", "--side", "8", "--seeds", "1"}} {
+	for _, args := range [][]string{
+		{"sample", "set", "-o", "sheet.SVG"},
+		{"sample", "set", "-o", "set.svg", "--units", "3", "--times", "2"},
+		{"gallery", "-o", "all.svg", "--side", "8", "--seeds", "1"},
+	} {
 		ok(t, append([]string{"dataset"}, args...)...)
 	}
-	if text, err := os.ReadFile("set.svg"); err != nil || !strings.Contains(string(text), "unit 3") || !strings.Contains(string(text), "t = 3") || strings.Count(string(text), "<image") != 2 {
+	if text, err := os.ReadFile("set.svg"); err != nil || !strings.Contains(string(text), "unit 3") ||
+		!strings.Contains(string(text), "t = 3") || strings.Count(string(text), "<image") != 2 {
 		t.Errorf("%v: no picture of unit 3 at the first and the last time", err)
 	}
 	if text, err := os.ReadFile("all.svg"); err != nil || strings.Count(string(text), "<image") != len(initial.Names()) {
@@ -150,7 +162,8 @@ func TestDataset(t *testing.T) {
 // TestDatasetExample plans the specification in examples.
 func TestDatasetExample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "set")
-	if v := ok(t, "dataset", "plan", "../../examples/dataset/spec.yaml", "-o", dir, "--rate", "10"); v["units"] != 20. || v["shards"] != 16. {
+	if v := ok(t, "dataset", "plan", "../../examples/dataset/spec.yaml", "-o", dir, "--rate", "10"); v["units"] !=
+		20. || v["shards"] != 16. {
 		t.Errorf("%v", v)
 	}
 }
@@ -163,10 +176,13 @@ func TestDatasetRefused(t *testing.T) {
 		from, to, want string
 	}{
 		{"operators: 6", "operators: 1000000000", "bad.yaml:2: operators: 1000000000: want an integer from 1 to 1000000"},
-		{"{integer: [0, 2]}", "{integer: [2, 0]}", "bad.yaml:7: space.operator.num_layers.integer: [2 0]: want two numbers, the lower one first"},
-		{"num_layers:", "num_layer:", "bad.yaml:7: operator.num_layer: unknown key: did you mean num_layers? want one of ..."},
+		{"{integer: [0, 2]}", "{integer: [2, 0]}",
+			"bad.yaml:7: space.operator.num_layers.integer: [2 0]: want two numbers, the lower one first"},
+		{"num_layers:", "num_layer:",
+			"bad.yaml:7: operator.num_layer: unknown key: did you mean num_layers? want one of ..."},
 		{"grid_size: 12", "grid_size: 65536", "bad.yaml:4: operator.grid_size: 65536: want states of at most 2^31 ..."},
-		{datasetSpec[strings.Index(datasetSpec, "space:"):], "space: {}", "bad.yaml:6: space: nothing in it: want a field that varies"},
+		{datasetSpec[strings.Index(datasetSpec, "space:"):], "space: {}",
+			"bad.yaml:6: space: nothing in it: want a field that varies"},
 		{"type: white", "type: perlin", `bad.yaml:11: initial.type: "perlin": want one of ...`},
 	} {
 		text, err := os.ReadFile("spec.yaml")
@@ -201,9 +217,12 @@ func TestDatasetRefused(t *testing.T) {
 		{[]string{"export", "set", "--format", "zarr"}, "-o: missing: want a folder to write to"},
 		{[]string{"export", "set", "-o", "x"}, "--format: missing: want well, zarr, safetensors"},
 		{[]string{"export", "set", "-o", "x", "--format", "npy"}, `--format: "npy": want well, zarr or safetensors`},
-		{[]string{"export", "set", "-o", "x", "--format", "zarr", "--split", "8"}, `--split: "8": want three numbers of 0 or more, such as 8,1,1`},
-		{[]string{"export", "set", "-o", "set", "--format", "zarr"}, "set: is there already: want a new folder, or --force to write into it"},
-		{[]string{"export", "set", "-o", "x", "--format", "zarr"}, "set: 6 of 6 units missing, the first is 0: want all of them"},
+		{[]string{"export", "set", "-o", "x", "--format", "zarr", "--split", "8"},
+			`--split: "8": want three numbers of 0 or more, such as 8,1,1`},
+		{[]string{"export", "set", "-o", "set", "--format", "zarr"},
+			"set: is there already: want a new folder, or --force to write into it"},
+		{[]string{"export", "set", "-o", "x", "--format", "zarr"},
+			"set: 6 of 6 units missing, the first is 0: want all of them"},
 		{[]string{"sample", "set"}, "-o: missing: want a .svg file to write"},
 		{[]string{"sample", "set", "-o", "x.gif"}, "x.gif: want a name that ends in .svg"},
 		{[]string{"gallery", "-o", "x.png"}, "x.png: want a name that ends in .svg"},
@@ -219,7 +238,8 @@ func TestDatasetRefused(t *testing.T) {
 	}
 	for _, v := range datasetVerbs {
 		r := refrun(t, append(strings.Fields(v.name), "--help")...)
-		if r.code != 0 || !strings.Contains(r.stdout, "usage: refrun "+v.name) || !strings.Contains(r.stdout, "\nexample: refrun ") {
+		if r.code != 0 || !strings.Contains(r.stdout, "usage: refrun "+v.name) ||
+			!strings.Contains(r.stdout, "\nexample: refrun ") {
 			t.Errorf("%s: exit code %d, %q", v.name, r.code, r.stdout)
 		}
 	}
@@ -290,7 +310,8 @@ func TestDatasetShared(t *testing.T) {
 	restore := disk.Use(shared{disk.Operating()})
 	r := refrun(t, "dataset", "run", "set")
 	restore()
-	if r.code != exitResumable || !strings.Contains(r.stderr, "made by someone else") || !strings.Contains(r.stderr, "the same command goes on") {
+	if r.code != exitResumable || !strings.Contains(r.stderr, "made by someone else") ||
+		!strings.Contains(r.stderr, "the same command goes on") {
 		t.Errorf("exit code %d: %s", r.code, r.stderr)
 	}
 }
@@ -325,7 +346,8 @@ func datasetPairs(t *testing.T) []pair {
 		{"the disk has 1 kB free, less than the files take", full, two},
 		{"set: ok, 3 units, 0 of them read, 0 made once more", good, bad},
 		{"unit 1: units/00000/00000001.safetensors: missing", bad, good},
-		{"about 2 s of one worker left", regexp.MustCompile(`about .* of one`).ReplaceAllString(all("status", "none"), "about 2 s of one"), whole},
+		{"about 2 s of one worker left",
+			regexp.MustCompile(`about .* of one`).ReplaceAllString(all("status", "none"), "about 2 s of one"), whole},
 		{"  made in", all("info", "set", "--unit", "1"), all("info", "none", "--unit", "1")},
 		{"; the same command goes on", unfinished{errTerminated}.Error(), errTerminated.Error()},
 	}

@@ -32,7 +32,9 @@ func datasetVerify(c *command) error {
 	if damaged := new(dataset.Damaged); errors.As(err, &damaged) && len(damaged.Units) > 0 {
 		out := &dataset.Checked{}
 		for _, i := range damaged.Units {
-			out.Faults = append(out.Faults, dataset.Fault{Unit: i, What: filepath.Base(damaged.Path) + ": its line is not the one that was written"})
+			out.Faults = append(out.Faults, dataset.Fault{
+				Unit: i, What: filepath.Base(damaged.Path) + ": its line is not the one that was written",
+			})
 		}
 		return c.verified(out)
 	}
@@ -55,7 +57,8 @@ func datasetVerify(c *command) error {
 	if err := c.verified(out); err != nil || c.json {
 		return err
 	}
-	c.printf("%s: ok, %s, %d of them read, %d made once more\n", clean(p.Dir), plural(out.Units, "unit"), out.Read, out.Recomputed)
+	c.printf("%s: ok, %s, %d of them read, %d made once more\n", clean(p.Dir), plural(out.Units, "unit"),
+		out.Read, out.Recomputed)
 	return nil
 }
 
@@ -69,7 +72,8 @@ func (c *command) verified(out *dataset.Checked) error {
 			Recomputed int             `json:"recomputed"`
 			Manifest   string          `json:"manifest_sha256,omitempty"`
 			Faults     []dataset.Fault `json:"faults"`
-		}{len(out.Faults) == 0, out.Units, out.Read, out.Recomputed, out.Manifest, append([]dataset.Fault{}, out.Faults...)}); err != nil {
+		}{len(out.Faults) == 0, out.Units, out.Read, out.Recomputed, out.Manifest,
+			append([]dataset.Fault{}, out.Faults...)}); err != nil {
 			return err
 		}
 	}
@@ -86,7 +90,8 @@ var datasetMergeVerb = verb{
 	name: "dataset merge", args: "DIR",
 	help: `Writes all units into one file: trajectories [N,M,T,C,H,W], their diagnostics and
 the sampled points, a state of which is in memory at a time; manifest.jsonl, a line for each
-unit; and README.md, which says what the folder holds, its identity, how to load and to cite it. All units must be there and of one size. The file is safetensors, or HDF5 in
+unit; and README.md, which says what the folder holds, its identity, how to load and to
+cite it. All units must be there and of one size. The file is safetensors, or HDF5 in
 Spinlock's layout and in The Well's at once, which are two views of the same numbers.
 
 example: refrun dataset merge set -o all.safetensors`,
@@ -131,7 +136,8 @@ func datasetMerge(c *command) error {
 			Identity string `json:"identity"`
 		}{*out, sum, manifest, p.Identity})
 	}
-	c.printf("%s: SHA-256 %s\n%s: SHA-256 %s\nidentity %s\n", clean(*out), sum, clean(filepath.Join(p.Dir, "manifest.jsonl")), manifest, p.Identity)
+	c.printf("%s: SHA-256 %s\n%s: SHA-256 %s\nidentity %s\n",
+		clean(*out), sum, clean(filepath.Join(p.Dir, "manifest.jsonl")), manifest, p.Identity)
 	return nil
 }
 
@@ -157,7 +163,8 @@ func datasetInfo(c *command) error {
 		if c.json {
 			return c.printJSON(p.Head)
 		}
-		c.printf("%s: %s in %s, made by %s, contract %s\nidentity %s\n", p.Name, plural(p.Units, "unit"), plural(p.Shards, "shard"), p.MadeBy, p.Contract, p.Identity)
+		c.printf("%s: %s in %s, made by %s, contract %s\nidentity %s\n",
+			p.Name, plural(p.Units, "unit"), plural(p.Shards, "shard"), p.MadeBy, p.Contract, p.Identity)
 		for _, n := range p.Notes {
 			c.printf("note: %s\n", n)
 		}
@@ -186,12 +193,14 @@ func datasetInfo(c *command) error {
 		BaseSeed    uint64          `json:"base_seed"`
 		InitialSeed uint64          `json:"initial_seed"`
 		Record      *dataset.Record `json:"record,omitempty"`
-	}{p.Lines[*unit], u.Point, u.OperatorText, u.RolloutText, u.InitialText, u.WeightsSeed, u.Rollout.BaseSeed, u.InitialSeed, r}
+	}{p.Lines[*unit], u.Point, u.OperatorText, u.RolloutText, u.InitialText, u.WeightsSeed, u.Rollout.BaseSeed,
+		u.InitialSeed, r}
 	if c.json {
 		return c.printJSON(report)
 	}
-	c.printf("unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed %d, base_seed %d, initial_seed %d\n", *unit, u.Identity,
-		string(u.OperatorText), string(u.RolloutText), string(u.InitialText), u.WeightsSeed, u.Rollout.BaseSeed, u.InitialSeed)
+	c.printf("unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed "+
+		"%d, base_seed %d, initial_seed %d\n", *unit, u.Identity, string(u.OperatorText), string(u.RolloutText),
+		string(u.InitialText), u.WeightsSeed, u.Rollout.BaseSeed, u.InitialSeed)
 	c.printf("  predicted %s, %s, memory %s\n", long(report.Seconds), size(report.Bytes), size(report.Memory))
 	if r != nil {
 		c.printf("  made in %s: %s, digest %s (%s)\n", long(r.Seconds), r.File, r.Digest, r.Format)

@@ -118,8 +118,10 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 		out.Far = append(out.Far, demoFarRow{t, apart[t].MeanAbs})
 	}
 	out.Checks = []demoCheck{
-		{What: "largest one-step difference", demoFigure: &demoFigure{r.All.MaxOverStd, demoLargest}, OK: float64(r.All.MaxOverStd) <= demoLargest},
-		{What: "RMS one-step difference", demoFigure: &demoFigure{r.All.RMSOverStd, demoRMS}, OK: float64(r.All.RMSOverStd) <= demoRMS},
+		{What: "largest one-step difference", demoFigure: &demoFigure{r.All.MaxOverStd, demoLargest},
+			OK: float64(r.All.MaxOverStd) <= demoLargest},
+		{What: "RMS one-step difference", demoFigure: &demoFigure{r.All.RMSOverStd, demoRMS},
+			OK: float64(r.All.RMSOverStd) <= demoRMS},
 	}
 	for _, d := range demoDevices {
 		k, err := d.check(cs, traj)
@@ -153,14 +155,17 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 	if strings.HasPrefix(out.Noise, "torch-") {
 		draws = "draws PyTorch's random numbers bit for bit"
 	}
-	c.print(wrap("refrun computes every operation exactly and rounds it once, "+draws+", and steps each recorded state once.", 0) + "\n")
-	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(diff.Number(diff.Std(traj.Data))))
+	c.print(wrap("refrun computes every operation exactly and rounds it once, "+draws+
+		", and steps each recorded state once.", 0) + "\n")
+	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n",
+		num(diff.Number(diff.Std(traj.Data))))
 	c.printf("         one step from each    whole rollout\n")
 	c.printf("  step   recorded state        from the recorded start\n")
 	for _, row := range out.Table {
 		c.printf("  %4d   %-20s  %s\n", row.Step, num(row.OneStep), num(row.Path))
 	}
-	c.print("\n" + wrap(out.columns()+" Farther on, a float32 rollout against the same one with its start moved by 1e-6, mean difference:", 0) + "\n  step ")
+	c.print("\n" + wrap(out.columns()+" Farther on, a float32 rollout against the same one with its start moved "+
+		"by 1e-6, mean difference:", 0) + "\n  step ")
 	for _, row := range out.Far {
 		c.printf("%9d", row.Step)
 	}
@@ -196,7 +201,8 @@ func demoIntroduction(cs *rollout.Case) string {
 	if t := o.NoiseType; t != "" {
 		kind, noise = "A stochastic CNN operator", ", "+strings.ToUpper(t[:1])+t[1:]+" noise"
 	}
-	return fmt.Sprintf("%s (%d layers, %s norm, %s%s)", kind, o.NumLayers, o.Normalization, strings.ToUpper(o.Activation), noise)
+	return fmt.Sprintf("%s (%d layers, %s norm, %s%s)",
+		kind, o.NumLayers, o.Normalization, strings.ToUpper(o.Activation), noise)
 }
 
 // columns says what the table's columns show.
@@ -215,9 +221,12 @@ func (r *demoReport) columns() string {
 // published sets what was published beside the rollout whose start was moved.
 func (r *demoReport) published() string {
 	half, bf := document.Rows[0].MeanAbs, document.Rows[1].MeanAbs
-	s := fmt.Sprintf("A published report on such an operator (%s) gives a mean difference of %.3f between FP16 and FP32 after 499 steps, and %.3f for BF16, which rounds eight times more coarsely.", document.Source, half, bf)
+	s := fmt.Sprintf("A published report on such an operator (%s) gives a mean difference of %.3f between FP16 "+
+		"and FP32 after 499 steps, and %.3f for BF16, which rounds eight times more coarsely.",
+		document.Source, half, bf)
 	if r.Far[len(r.Far)-1].MeanAbs > diff.Number(half) {
-		s += " A millionth at the start does that without any half precision: the end of a rollout says nothing about arithmetic. A single step does."
+		s += " A millionth at the start does that without any half precision: " +
+			"the end of a rollout says nothing about arithmetic. A single step does."
 	}
 	return s
 }
@@ -241,7 +250,9 @@ type demoFigure struct {
 // demoRollout runs the first realizations of a case freely from its recorded
 // start, every number of it moved by delta, with the noise of the named stream,
 // and keeps all states.
-func demoRollout(cs *rollout.Case, noise string, traj *rollout.States, realizations, steps int, delta float64) (*rollout.States, error) {
+func demoRollout(
+	cs *rollout.Case, noise string, traj *rollout.States, realizations, steps int, delta float64,
+) (*rollout.States, error) {
 	op, err := cs.NewOperator()
 	if err != nil {
 		return nil, err

@@ -84,7 +84,9 @@ func first(s *rollout.States, realizations, steps int) *rollout.States {
 
 // run steps the device from the states at t = 0 and puts what it makes into the
 // others.
-func (d demoDevice) run(op *operator.Operator, config rollout.Config, stream *rollout.Stream, states *rollout.States) error {
+func (d demoDevice) run(
+	op *operator.Operator, config rollout.Config, stream *rollout.Stream, states *rollout.States,
+) error {
 	mode, err := operator.ParseMode(d.computes, "")
 	if err != nil {
 		return err

@@ -27,11 +27,13 @@ func TestDemo(t *testing.T) {
 	checks := out["checks"].([]any)
 	for i, d := range demoDevices {
 		has(t, "demo", checks[2+i], object{"what": word, "verdict": word, "first_step": number, "ok": truth})
-		if c := checks[2+i].(object); c["ok"] != true || !strings.HasPrefix(c["verdict"].(string), d.verdict) || c["first_step"] != float64(d.step) {
+		if c := checks[2+i].(object); c["ok"] != true || !strings.HasPrefix(c["verdict"].(string), d.verdict) ||
+			c["first_step"] != float64(d.step) {
 			t.Errorf("%s: %v at step %v, want %s at %d", d.what, c["verdict"], c["first_step"], d.verdict, d.step)
 		}
 	}
-	if out["ok"] != true || out["steps"] != 22. || len(out["table"].([]any)) != 11 || len(out["checks"].([]any)) < 2 || out["mode"] != "float32/state-float32/noise-torch-cpu:1.13" {
+	if out["ok"] != true || out["steps"] != 22. || len(out["table"].([]any)) != 11 || len(out["checks"].([]any)) < 2 ||
+		out["mode"] != "float32/state-float32/noise-torch-cpu:1.13" {
 		t.Errorf("ok %v, %v steps, %d rows, mode %v", out["ok"], out["steps"], len(out["table"].([]any)), out["mode"])
 	}
 	again := oneStep(t, "demo", "--threads", "1", "--batch", "3").decode(t)
@@ -67,12 +69,14 @@ func TestDemonstrate(t *testing.T) {
 		}
 	}
 	r := tell(newFolder(t))
-	if !regexp.MustCompile(`(?s)Spinlock rollout engine.*\n     1   \S+ +\S+\n     2   .*\nok     largest one-step .*\nok     RMS one-step .* s on \d+ threads?\n$`).MatchString(r.stdout) || r.code != 0 || r.stderr != "" {
+	if !regexp.MustCompile(`(?s)Spinlock rollout engine.*\n     1   \S+ +\S+\n     2   .*\nok     largest one-step `+
+		`.*\nok     RMS one-step .* s on \d+ threads?\n$`).MatchString(r.stdout) || r.code != 0 || r.stderr != "" {
 		t.Errorf("exit code %d, stderr %q, text\n%s", r.code, r.stderr, r.stdout)
 	}
 	bad := newFolder(t)
 	bad.poke("trajectory", "trajectory", (1*3+2)*1200+5, 0.25)
-	if r := tell(bad); r.code != 1 || r.stderr != "" || !strings.Contains(r.stdout, "\nFAILED largest one-step difference ") {
+	if r := tell(bad); r.code != 1 || r.stderr != "" ||
+		!strings.Contains(r.stdout, "\nFAILED largest one-step difference ") {
 		t.Errorf("a wrong number: exit code %d, stderr %q, text\n%s", r.code, r.stderr, r.stdout)
 	}
 	if r := tell(bad, "--json"); r.code != 1 || r.decode(t)["ok"] != false {

@@ -13,7 +13,9 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/README.md", "interop/*/README.md", "internal/asm/README.md", "examples/README.md"} {
+	for _, pattern := range []string{
+		"*.md", "docs/*.md", "docs/*/README.md", "interop/*/README.md", "internal/asm/README.md", "examples/README.md",
+	} {
 		names, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -35,24 +37,36 @@ func documents(t *testing.T) map[string]string {
 var (
 	fences   = regexp.MustCompile("(?ms)^[ \t]*```([a-z]*)\n(.*?)^[ \t]*```")
 	replies  = regexp.MustCompile(`^refrun(  | [a-z]+(:|  ))`) // what the command says, not a command
-	commands = regexp.MustCompile(`^(refrun|go|git|pip|python3?|docker|scripts/|\.ci/|interop/|cd |diff |sha256sum|examples/|source|dist/|benchstat|pytest|mypy|sbatch|srun|bash |sh |curl |export |[A-Z_]+=)`)
+	commands = regexp.MustCompile(`^(refrun|go|git|pip|python3?|docker|scripts/|\.ci/|interop/|cd |diff ` +
+		`|sha256sum|examples/|source|dist/|benchstat|pytest|mypy|sbatch|srun|bash |sh |curl |export |[A-Z_]+=)`)
 )
 
 // ranElsewhere has the beginnings of commands that this test does not run, and where they are run
 // or why they are not.
 var ranElsewhere = map[string]string{
 	// .ci/run runs these, or their parts.
-	"go run ./cmd/refrun demo": "leg: the README", "go test ./...": "leg: tests", ".ci/run": "itself", "pip install": "leg: Python", "examples/run": "leg: Python",
-	"cd interop/python": "leg: Python", "scripts/release": "leg: release", "scripts/wheels": "leg: Python", "go install ./cmd/refrun": "leg: staticcheck builds all",
-	"refrun demo": "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release", "benchstat": "leg: staticcheck",
+	"go run ./cmd/refrun demo": "leg: the README", "go test ./...": "leg: tests", ".ci/run": "itself",
+	"pip install": "leg: Python", "examples/run": "leg: Python",
+	"cd interop/python": "leg: Python", "scripts/release": "leg: release", "scripts/wheels": "leg: Python",
+	"go install ./cmd/refrun": "leg: staticcheck builds all",
+	"refrun demo":             "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release",
+	"benchstat": "leg: staticcheck",
 	// Campaigns: flags with more of what the tests do without.
-	"go test ./": "campaign", "REFRUN_JUDGE=": "campaign", "go test -bench": "measures", "go test -run xxx": "measures", "go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
-	"python3 interop/bench/": "measures", "REFRUN_BIN=./refrun python interop/pypi/": "downloads networks", "refrun bench": "measures", "cd internal/asm/_gen": "counts instructions", "interop/onnx/": "needs Python's onnx",
+	"go test ./": "campaign", "REFRUN_JUDGE=": "campaign", "go test -bench": "measures", "go test -run xxx": "measures",
+	"go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
+	"python3 interop/bench/": "measures", "REFRUN_BIN=./refrun python interop/pypi/": "downloads networks",
+	"refrun bench": "measures", "cd internal/asm/_gen": "counts instructions",
+	"interop/onnx/": "needs Python's onnx",
 	// Others.
-	"python interop/gpu/": "needs a GPU", "python interop/python/examples/": "needs torch", "docker": "needs a daemon", "git": "of a release",
-	"refrun run --onnx": "needs an ONNX file; onnx/ has tests of its own", "refrun info --onnx": "needs an ONNX file", "refrun kernel": "oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
-	"refrun study --case testdata": "minutes", "refrun run --graph": "interop/python/tests/test_network.py", "go doc": "prints", "go install golang.org/x/perf": "of a reader", "scripts/bench": "measures", "go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",
-	"refrun run --config run.yaml": "a sketch of docs/README.md", "refrun molecule": "tests of its own", "go tool pprof": "measures", "python3 interop/zoo/": "campaign",
+	"python interop/gpu/": "needs a GPU", "python interop/python/examples/": "needs torch", "docker": "needs a daemon",
+	"git":               "of a release",
+	"refrun run --onnx": "needs an ONNX file; onnx/ has tests of its own", "refrun info --onnx": "needs an ONNX file",
+	"refrun kernel": "oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
+	"refrun study --case testdata": "minutes", "refrun run --graph": "interop/python/tests/test_network.py",
+	"go doc": "prints", "go install golang.org/x/perf": "of a reader", "scripts/bench": "measures",
+	"go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",
+	"refrun run --config run.yaml": "a sketch of docs/README.md", "refrun molecule": "tests of its own",
+	"go tool pprof": "measures", "python3 interop/zoo/": "campaign",
 }
 
 // TestDocuments: every command in a block of a document is run here, or elsewhere, or is known to
@@ -104,12 +118,16 @@ func runDocumented(t *testing.T, name, line, work string) {
 		return
 	}
 	op := filepath.Join(t.TempDir(), "op.yaml")
-	if err := os.WriteFile(op, []byte("weights_seed: 0\noperator: {num_layers: 0, base_channels: 4, grid_size: 16}\nrollout: {num_timesteps: 3, num_realizations: 1}\n"), 0o666); err != nil {
+	if err := os.WriteFile(op, []byte("weights_seed: 0\noperator: {num_layers: 0, base_channels: 4, grid_size: "+
+		"16}\nrollout: {num_timesteps: 3, num_realizations: 1}\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	place := strings.NewReplacer("my_case", work, "--case case ", "--case "+work+" ", "report.html", filepath.Join(t.TempDir(), "r.html"), "results.xml", filepath.Join(t.TempDir(), "r.xml"), "op.yaml", op, "case.yaml", filepath.Join(work, "case.json"),
-		"w.safetensors", filepath.Join(work, "weights.safetensors"), "gpu.safetensors", filepath.Join(work, "trajectory.safetensors"), "--tape noise.safetensors", "--noise none", "out.h5", filepath.Join(t.TempDir(), "out.h5"),
-		"-o states.safetensors", "-o "+filepath.Join(t.TempDir(), "states.safetensors"))
+	place := strings.NewReplacer("my_case", work, "--case case ", "--case "+work+" ", "report.html",
+		filepath.Join(t.TempDir(), "r.html"), "results.xml", filepath.Join(t.TempDir(), "r.xml"), "op.yaml",
+		op, "case.yaml", filepath.Join(work, "case.json"), "w.safetensors", filepath.Join(work, "weights.safetensors"),
+		"gpu.safetensors", filepath.Join(work, "trajectory.safetensors"), "--tape noise.safetensors",
+		"--noise none", "out.h5", filepath.Join(t.TempDir(), "out.h5"), "-o states.safetensors",
+		"-o "+filepath.Join(t.TempDir(), "states.safetensors"))
 	var words []string
 	for _, w := range strings.Fields(place.Replace(args + " ")) {
 		if strings.ContainsAny(w, "<>|;&") {
@@ -155,7 +173,9 @@ func TestGoInDocuments(t *testing.T) {
 		}
 		return shell("go", "run", ".")
 	}
-	for i, line := range []string{"go mod init example.com/first", "go mod edit -replace github.com/refrun/refrun=" + root} {
+	for i, line := range []string{
+		"go mod init example.com/first", "go mod edit -replace github.com/refrun/refrun=" + root,
+	} {
 		if i > 0 && !strings.Contains(strings.Join(strings.Fields(texts["README.md"]), " "), strings.TrimSuffix(line, root)) {
 			t.Errorf("the README does not say %s", line)
 		}
@@ -169,7 +189,8 @@ func TestGoInDocuments(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Join(dir, "case"), os.DirFS(filepath.Join(root, "testdata/rollouts/no_norm_no_noise"))); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "case"),
+		os.DirFS(filepath.Join(root, "testdata/rollouts/no_norm_no_noise"))); err != nil {
 		t.Fatal(err)
 	}
 	lines, _ := block("README.md")

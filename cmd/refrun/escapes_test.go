@@ -67,7 +67,8 @@ func TestEscapes(t *testing.T) {
 	for _, args := range [][]string{
 		{"check", "--case", dir, "--report", html, "--junit", junit}, {"check", "--case", dir, "--json"},
 		{"run", "--case", dir, "--one-step"}, {"run", "--case", dir, "--one-step", "--json"},
-		{"plan", "--config", filepath.Join(dir, "case.json"), "--seconds", "0.01"}, {"plan", "--config", filepath.Join(dir, "case.json"), "--seconds", "0.01", "--json"},
+		{"plan", "--config", filepath.Join(dir, "case.json"), "--seconds", "0.01"},
+		{"plan", "--config", filepath.Join(dir, "case.json"), "--seconds", "0.01", "--json"},
 		{"study", "--case", dir, "--steps", "4"}, {"study", "--case", dir, "--steps", "4", "--json"},
 		{"compare", odd, odd}, {"compare", odd, odd, "--json"}, {"compare", odd, trajectory},
 		{"compare", odd + ":nothing", odd}, {"verify", odd}, {"verify", odd, "--json"},
@@ -99,8 +100,10 @@ func TestEscapes(t *testing.T) {
 func TestEscapesOfDatasets(t *testing.T) {
 	t.Chdir(t.TempDir())
 	names := []string{
-		"</text></svg><script>alert(1)</script>", "--><img src=x onerror=alert(1)>", "[here](javascript:alert(1)) ![x](http://x/y.png)", "a | b | c", "```\n<b>", "<!-- ", "&lt;b&gt; &#60;",
-		"*x* _y_ ~~z~~ `c`", "x\x1b[2J\x1b[H\x07", "\u202egnp.exe\u2066", "x\u200b\u2028\u0085y", "x\r\n# forged", "\\[x\\](y)", "]]>&'\"",
+		"</text></svg><script>alert(1)</script>", "--><img src=x onerror=alert(1)>",
+		"[here](javascript:alert(1)) ![x](http://x/y.png)", "a | b | c", "```\n<b>", "<!-- ", "&lt;b&gt; &#60;",
+		"*x* _y_ ~~z~~ `c`", "x\x1b[2J\x1b[H\x07", "\u202egnp.exe\u2066", "x\u200b\u2028\u0085y", "x\r\n# forged",
+		"\\[x\\](y)", "]]>&'\"",
 	}
 	for i, name := range names {
 		dir := fmt.Sprint("set", i)
@@ -112,7 +115,8 @@ func TestEscapesOfDatasets(t *testing.T) {
 		if err := os.WriteFile("spec.json", []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range []string{"plan spec.json --rate 10 -o ", "run ", "status ", "info ", "verify ", "merge -o " + dir + ".h5 ", "sample --rows 2 --times 2 -o " + dir + ".svg "} {
+		for _, args := range []string{"plan spec.json --rate 10 -o ", "run ", "status ", "info ", "verify ",
+			"merge -o " + dir + ".h5 ", "sample --rows 2 --times 2 -o " + dir + ".svg "} {
 			r := refrun(t, append([]string{"dataset"}, strings.Fields(args+dir)...)...)
 			if r.code != exitOK {
 				t.Fatalf("%q: %s: %s", name, args, r.stderr)
@@ -146,7 +150,8 @@ func TestEscapesOfDatasets(t *testing.T) {
 		}
 		printsOnly(t, "the card", string(card))
 		prose, _, _ := strings.Cut(string(card), "## Specification")
-		for _, markup := range []string{"<script", "<img", "<b>", "-->\n<", "](", "`c`", "*x*", "~~z", " _y_", "a | b", "\n# forged", "&lt;b&gt; &#60;"} {
+		for _, markup := range []string{"<script", "<img", "<b>", "-->\n<", "](", "`c`", "*x*", "~~z", " _y_", "a | b",
+			"\n# forged", "&lt;b&gt; &#60;"} {
 			if _, after, _ := strings.Cut(prose, "-->\n"); strings.Contains(strings.ReplaceAll(after, `\](`, ""), markup) {
 				t.Errorf("%q: %q in the card", name, markup)
 			}

@@ -55,7 +55,8 @@ func (c *command) exhaustive() (rows []exhaustiveRow, ok bool, err error) {
 				return nil, false, err
 			}
 			row := exhaustiveRow{Function: f.String(), Inputs: set.name, OK: r.OK(), Count: r.Inputs, Special: r.Special,
-				Simple: r.Simple, Double: r.Double, Fixed: r.Fixed, Wrong: r.Wrong + r.Undecided, Seconds: time.Since(start).Seconds()}
+				Simple: r.Simple, Double: r.Double, Fixed: r.Fixed, Wrong: r.Wrong + r.Undecided,
+				Seconds: time.Since(start).Seconds()}
 			for _, m := range r.First {
 				row.First = append(row.First, m.String())
 			}
@@ -68,7 +69,8 @@ func (c *command) exhaustive() (rows []exhaustiveRow, ok bool, err error) {
 }
 
 func (c *command) printExhaustive(row exhaustiveRow) {
-	c.printf("%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong or undecided; %.0f s\n",
+	c.printf("%-9s  %-24s  %10d inputs: "+
+		"%d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong or undecided; %.0f s\n",
 		row.Function, row.Inputs, row.Count, row.Special, row.Simple, row.Double, row.Fixed, row.Wrong, row.Seconds)
 	for _, m := range row.First {
 		c.printf("  %s\n", m)

@@ -9,8 +9,10 @@ import (
 )
 
 // fastConfig is an operator whose convolutions all have fast arithmetic.
-const fastConfig = `{"operator": {"num_layers": 2, "base_channels": 8, "grid_size": 14, "noise_type": "gaussian", "noise_scale": 0.05},
-"rollout": {"policy_type": "convex", "alpha": 0.5, "num_timesteps": 9, "num_realizations": 5, "base_seed": 3}, "weights_seed": 1}
+const fastConfig = `{"operator": {"num_layers": 2, "base_channels": 8, "grid_size": 14,
+ "noise_type": "gaussian", "noise_scale": 0.05},
+"rollout": {"policy_type": "convex", "alpha": 0.5, "num_timesteps": 9, "num_realizations": 5, "base_seed": 3},
+ "weights_seed": 1}
 `
 
 // TestFastRun: a run in fast arithmetic has one digest, another than that of exact
@@ -20,13 +22,16 @@ func TestFastRun(t *testing.T) {
 	configured(t, fastConfig)
 	run := func(args ...string) map[string]any {
 		t.Helper()
-		out := refrun(t, append([]string{"run", "--json", "--config", "run.yaml", "--x0", "white:7", "-o", "t.safetensors", "--force"}, args...)...).decode(t)
+		out := refrun(t, append([]string{
+			"run", "--json", "--config", "run.yaml", "--x0", "white:7", "-o", "t.safetensors", "--force",
+		}, args...)...).decode(t)
 		return out
 	}
 	exact := run()
 	fast := run("--arith", "fast")
 	if mode := "float32:fast-5/state-float32/noise-counter"; fast["mode"] != mode || fast["digest"] == exact["digest"] {
-		t.Errorf("mode %v, digests %v and exact %v: want mode %s and another digest", fast["mode"], fast["digest"], exact["digest"], mode)
+		t.Errorf("mode %v, digests %v and exact %v: want mode %s and another digest", fast["mode"], fast["digest"],
+			exact["digest"], mode)
 	}
 	for _, args := range []string{"--threads 1", "--threads 7", "--batch 1", "--batch 2 --threads 2"} {
 		if r := run(append(strings.Fields(args), "--arith", "fast")...); r["digest"] != fast["digest"] {
@@ -68,8 +73,11 @@ func TestFastRefuses(t *testing.T) {
 	for _, k := range []struct{ args, want string }{
 		{"--arith quick", `--arith: "quick": want exact or fast`},
 		{"--arith fast --precision float16", "--arith: fast: float16 has no such arithmetic: want float32"},
-		{"--precision float32:quick", `--precision: precision "float32:quick": want a rounding after tf32 only, and fast after float32 only`},
+		{"--precision float32:quick",
+			`--precision: precision "float32:quick": want a rounding after tf32 only, and fast after float32 only`},
 	} {
-		refrun(t, append([]string{"run", "--config", "run.yaml", "--x0", "zeros", "--json"}, strings.Fields(k.args)...)...).refused(t, "run", k.want)
+		refrun(
+			t, append([]string{"run", "--config", "run.yaml", "--x0", "zeros", "--json"}, strings.Fields(k.args)...)...,
+		).refused(t, "run", k.want)
 	}
 }

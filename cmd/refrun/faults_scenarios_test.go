@@ -11,8 +11,10 @@ import (
 )
 
 // faultCase is a small operator with noise, in two engine batches of a few steps.
-const faultCase = `{"operator": {"num_layers": 1, "base_channels": 4, "input_channels": 1, "output_channels": 1, "grid_size": 6,
-	"noise_type": "gaussian", "noise_scale": 0.1}, "rollout": {"num_timesteps": 4, "num_realizations": 3, "engine_batch": 2}, "weights_seed": 1}`
+const faultCase = `{"operator": {"num_layers": 1, "base_channels": 4, "input_channels": 1, "output_channels": 1,
+ "grid_size": 6,
+	"noise_type": "gaussian", "noise_scale": 0.1}, "rollout": {"num_timesteps": 4, "num_realizations": 3,
+	"engine_batch": 2}, "weights_seed": 1}`
 
 // faultScenarios prepares the files of all scenarios in the working folder, which is
 // root.
@@ -74,8 +76,10 @@ func faultScenarios(t *testing.T, root string) (all []*scenario) {
 }
 
 // faultSet is a dataset of a few tiny operators.
-const faultSet = `{"operators": 3, "operator": {"grid_size": 6, "num_layers": 0, "base_channels": 2, "noise_type": "gaussian"},
-	"rollout": {"num_timesteps": 2, "num_realizations": 2}, "space": {"operator.noise_scale": {"log": [0.01, 0.3]}}, "store": %s}`
+const faultSet = `{"operators": 3, "operator": {"grid_size": 6, "num_layers": 0, "base_channels": 2,
+ "noise_type": "gaussian"},
+	"rollout": {"num_timesteps": 2, "num_realizations": 2},
+	"space": {"operator.noise_scale": {"log": [0.01, 0.3]}}, "store": %s}`
 
 // datasetScenarios are the copies of a dataset that was made: in one file, and in other layouts.
 func datasetScenarios(t *testing.T, root string, bare files, done func(...string)) (all []*scenario) {
@@ -97,8 +101,10 @@ func datasetScenarios(t *testing.T, root string, bare files, done func(...string
 		merged := []string{"set/manifest.jsonl", "set/README.md"}
 		copies("dataset merge set -o all.safetensors", append(merged, "all.safetensors")...)
 		copies("dataset merge set -o all.h5", append(merged, "all.h5")...)
-		copies("dataset export set -o out --format well --split 1,0,1", "out/data/train/dataset.h5", "out/data/test/dataset.h5")
-		copies("dataset export set -o out --format zarr", "out/zarr.json", "out/trajectories/zarr.json", "out/trajectories/c/2/0/0/0/0/0", "out/inputs/c/0/0/0/0", "out/params/c/0/0")
+		copies("dataset export set -o out --format well --split 1,0,1", "out/data/train/dataset.h5",
+			"out/data/test/dataset.h5")
+		copies("dataset export set -o out --format zarr", "out/zarr.json", "out/trajectories/zarr.json",
+			"out/trajectories/c/2/0/0/0/0/0", "out/inputs/c/0/0/0/0", "out/params/c/0/0")
 		copies("dataset export set -o out --format safetensors", "out/00000000.safetensors", "out/00000002.safetensors")
 	}
 	return all
@@ -131,7 +137,8 @@ func readingScenarios(t *testing.T, root string, bare files, done func(...string
 	if err := os.WriteFile("case/case.json", []byte(faultCase), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	done("run", "--case", "case", "--x0", "white:7", "-o", "case/trajectory.safetensors", "--record", "case/noise.safetensors")
+	done("run", "--case", "case", "--x0", "white:7", "-o", "case/trajectory.safetensors", "--record",
+		"case/noise.safetensors")
 	for _, ext := range []string{".npy", ".npz", ".h5"} {
 		done("run", "--case", "case", "--x0", "white:7", "-o", "a"+ext)
 		done("run", "--case", "case", "--x0", "white:7", "--steps", "3", "--seed", "5", "-o", "b"+ext)
@@ -147,9 +154,11 @@ func readingScenarios(t *testing.T, root string, bare files, done func(...string
 	reads("compare a.h5 case/trajectory.safetensors")
 	reads("check --case case --report report.html --junit report.xml")
 	reads("run --case case --one-step")
-	reads("probe --case case -o probes", "probes/integers/trajectory.safetensors", "probes/integers/case.json", "probes/integers/probes.json", "probes/integers/weights.safetensors", "probes/integers/noise.safetensors")
+	reads("probe --case case -o probes", "probes/integers/trajectory.safetensors", "probes/integers/case.json",
+		"probes/integers/probes.json", "probes/integers/weights.safetensors", "probes/integers/noise.safetensors")
 	all[len(all)-1].force = nil // the folder must be emptied first
-	c := &scenario{name: "run of a tape", before: before, outputs: []string{"out.safetensors"}, sealed: []string{"out.safetensors"}}
+	c := &scenario{name: "run of a tape", before: before, outputs: []string{"out.safetensors"},
+		sealed: []string{"out.safetensors"}}
 	c.args = strings.Fields("run --case case --noise tape --x0 white:7 -o out.safetensors --checkpoint 0s")
 	c.again, c.force = append(slices.Clone(c.args), "--resume"), append(slices.Clone(c.args), "--force")
 	return append(all, c)

@@ -19,7 +19,8 @@ import (
 	"github.com/refrun/refrun/internal/disk/faulty"
 )
 
-var faults = flag.String("faults", "", "all, or the beginning of scenarios' names: TestFaults fails every operation of these, not a sample of all")
+var faults = flag.String("faults", "",
+	"all, or the beginning of scenarios' names: TestFaults fails every operation of these, not a sample of all")
 
 // files is what a folder holds, by name.
 type files map[string]string
@@ -56,7 +57,8 @@ func (f files) restore(t *testing.T, root string) {
 		if was, ok := is[name]; ok && was == text {
 			continue
 		}
-		errs = append(errs, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777), os.WriteFile(filepath.Join(root, name), []byte(text), 0o666))
+		errs = append(errs, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777),
+			os.WriteFile(filepath.Join(root, name), []byte(text), 0o666))
 	}
 	var dirs []string
 	errs = append(errs, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -131,7 +133,8 @@ func clearly(r result) string {
 	switch {
 	case r.code != exitUsage && r.code != exitResumable:
 		return fmt.Sprintf("exit code %d", r.code)
-	case !ok || strings.Contains(line, "\n") || strings.Contains(line, "internal error") || !strings.HasPrefix(line, "refrun "):
+	case !ok || strings.Contains(line, "\n") || strings.Contains(line, "internal error") ||
+		!strings.HasPrefix(line, "refrun "):
 		return fmt.Sprintf("stderr %q", r.stderr)
 	}
 	return ""
@@ -139,7 +142,9 @@ func clearly(r result) string {
 
 // point fails one operation and returns what came of it: "once", "resumed", "clear", or
 // what is wrong. reached is false if there were not so many operations.
-func (c *scenario) point(t *testing.T, root string, kind faulty.Kind, k int, seed uint64) (outcome string, reached bool) {
+func (c *scenario) point(
+	t *testing.T, root string, kind faulty.Kind, k int, seed uint64,
+) (outcome string, reached bool) {
 	t.Helper()
 	c.before.restore(t, root)
 	s, err := faulty.New(root, kind, k, seed)
@@ -198,7 +203,8 @@ func (c *scenario) point(t *testing.T, root string, kind faulty.Kind, k int, see
 		return "clear", reached
 	}
 	if now := calm(t, root, c.force); now.code != c.code || c.wrong(root) != "" {
-		return fmt.Sprintf("nothing helps: exit code %d, %s%s; files %v", now.code, now.stderr, c.wrong(root), slices.Sorted(maps.Keys(left))), reached
+		return fmt.Sprintf("nothing helps: exit code %d, %s%s; files %v",
+			now.code, now.stderr, c.wrong(root), slices.Sorted(maps.Keys(left))), reached
 	}
 	return "clear", reached
 }
@@ -345,7 +351,8 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			t.Logf(row, c.name, kind, n.points, n.once, n.resumed, n.clear, n.wrong)
-			sum = counts{sum.points + n.points, sum.once + n.once, sum.resumed + n.resumed, sum.clear + n.clear, sum.wrong + n.wrong}
+			sum = counts{sum.points + n.points, sum.once + n.once, sum.resumed + n.resumed, sum.clear + n.clear,
+				sum.wrong + n.wrong}
 		}
 		runtime.GC()
 	}

@@ -47,12 +47,15 @@ func TestFieldTables(t *testing.T) {
 	}{
 		{"is " + b + ", which is read: want another name", []string{"compare", a, b, "--csv", b}},
 		{"is a directory", []string{"compare", a, b, "--csv", dir}},
-		{"case.json, which is read: want another name", []string{"run", "--one-step", "--case", dir, "--csv", filepath.Join(dir, "case.json")}},
-		{"case.json, which is read: want another name", []string{"check", "--case", dir, "--csv", filepath.Join(dir, "case.json")}},
+		{"case.json, which is read: want another name",
+			[]string{"run", "--one-step", "--case", dir, "--csv", filepath.Join(dir, "case.json")}},
+		{"case.json, which is read: want another name",
+			[]string{"check", "--case", dir, "--csv", filepath.Join(dir, "case.json")}},
 		{"want a file of its own", []string{"check", "--case", dir, "--csv", table, "--report", table}},
 		{"--csv: want --one-step as well", []string{"run", "--case", dir, "--csv", table}},
 	} {
-		if r := refrun(t, k.args...); r.code != 2 || !strings.Contains(r.stderr, k.want) || strings.Count(r.stderr, "\n") != 1 {
+		if r := refrun(t, k.args...); r.code != 2 || !strings.Contains(r.stderr, k.want) ||
+			strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%v: exit code %d, %q, want 2 and %q", k.args, r.code, r.stderr, k.want)
 		}
 	}

@@ -35,15 +35,18 @@ func TestFindings(t *testing.T) {
 		if x.ID == "" || len(words) < 3 || words[0] != "refrun" {
 			t.Fatalf("finding %+v: want an id and a command", x)
 		}
-		if again := refrun(t, words[1:]...); again.code != done.code || !strings.Contains(unfolded(again.stdout), unfolded(x.Text)) {
+		if again := refrun(t, words[1:]...); again.code != done.code ||
+			!strings.Contains(unfolded(again.stdout), unfolded(x.Text)) {
 			t.Errorf("%s: code %d:\n%s\nwant code %d and %q", x.Command, again.code, again.stdout, done.code, x.Text)
 		}
 	}
-	if none := refrun(t, "check", "--case", dir, "--noise", "unknown", "--finding", "no.such"); none.code != 2 || !strings.Contains(none.stderr, `--finding: "no.such": the check finds no such`) {
+	if none := refrun(t, "check", "--case", dir, "--noise", "unknown", "--finding", "no.such"); none.code != 2 ||
+		!strings.Contains(none.stderr, `--finding: "no.such": the check finds no such`) {
 		t.Errorf("an ID that no finding has: code %d, %s", none.code, none.stderr)
 	}
 	w := checkFlags{dir: "it's a case", noise: "torch-cuda:108", budget: usualBudget}
-	if got, want := w.again("norm.eps:0.0001"), `refrun check --case 'it'\''s a case' --noise torch-cuda:108 --finding norm.eps:0.0001`; got != want {
+	if got, want := w.again("norm.eps:0.0001"),
+		`refrun check --case 'it'\''s a case' --noise torch-cuda:108 --finding norm.eps:0.0001`; got != want {
 		t.Errorf("command %s: want %s", got, want)
 	}
 }

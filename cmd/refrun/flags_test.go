@@ -38,7 +38,8 @@ func TestUsage(t *testing.T) {
 	}
 	for _, arg := range []string{"rnu", "", "--json", "-x", "--", "RUN", "a\x1b[2J\n"} {
 		r := refrun(t, arg)
-		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "refrun: unknown verb ") || strings.Count(r.stderr, "\n") != 1 || strings.Contains(r.stderr, "\x1b") {
+		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "refrun: unknown verb ") ||
+			strings.Count(r.stderr, "\n") != 1 || strings.Contains(r.stderr, "\x1b") {
 			t.Errorf("%q: exit code %d, stderr %q", arg, r.code, r.stderr)
 		}
 	}
@@ -47,7 +48,10 @@ func TestUsage(t *testing.T) {
 		have = append(have, v.name)
 	}
 	slices.Sort(have)
-	if want := []string{"bench", "check", "compare", "completion", "dataset", "demo", "info", "kernel", "man", "molecule", "plan", "probe", "run", "selftest", "serve", "study", "verify", "version"}; !slices.Equal(have, want) {
+	if want := []string{
+		"bench", "check", "compare", "completion", "dataset", "demo", "info", "kernel", "man", "molecule", "plan",
+		"probe", "run", "selftest", "serve", "study", "verify", "version",
+	}; !slices.Equal(have, want) {
 		t.Errorf("verbs %v, want %v", have, want)
 	}
 }
@@ -56,12 +60,15 @@ func TestUsage(t *testing.T) {
 // wherever --help stands.
 func TestHelp(t *testing.T) {
 	for _, v := range verbs {
-		for _, args := range [][]string{{"--help"}, {"-h"}, {"-help"}, {"x", "y", "z", "--help"}, {"--threads", "1", "--help", "--nonsense"}} {
+		for _, args := range [][]string{
+			{"--help"}, {"-h"}, {"-help"}, {"x", "y", "z", "--help"}, {"--threads", "1", "--help", "--nonsense"},
+		} {
 			r := refrun(t, append([]string{v.name}, args...)...)
 			if r.code != 0 || r.stderr != "" {
 				t.Errorf("%s %v: exit code %d, stderr %q", v.name, args, r.code, r.stderr)
 			}
-			for _, want := range []string{"usage: refrun " + v.name, "\nexample: refrun " + v.name, "\n  --json ", "\n  --threads number ", "\n  --isa name ", "\n  --quiet "} {
+			for _, want := range []string{"usage: refrun " + v.name, "\nexample: refrun " + v.name, "\n  --json ",
+				"\n  --threads number ", "\n  --isa name ", "\n  --quiet "} {
 				if !strings.Contains(r.stdout, want) {
 					t.Errorf("%s %v does not say %q", v.name, args, want)
 				}
@@ -88,7 +95,8 @@ func TestFlags(t *testing.T) {
 		{[]string{"--threads", ""}, `--threads: "": want a whole number, such as 500 or 1e6`},
 		{[]string{"--threads=1e9"}, `--threads: 1000000000: want 1 to 1024`},
 		{[]string{"--threads=1.5e0"}, `--threads: "1.5e0": want a whole number, such as 500 or 1e6`},
-		{[]string{"--threads", "99999999999999999999"}, `--threads: "99999999999999999999": want a whole number, such as 500 or 1e6`},
+		{[]string{"--threads", "99999999999999999999"},
+			`--threads: "99999999999999999999": want a whole number, such as 500 or 1e6`},
 		{[]string{"--json=maybe"}, `invalid boolean value "maybe" for -json: parse error` + lists},
 		{[]string{"--threads", "0"}, "--threads: 0: want 1 to 1024"},
 		{[]string{"--threads", "-1"}, "--threads: -1: want 1 to 1024"},
@@ -99,19 +107,26 @@ func TestFlags(t *testing.T) {
 		{[]string{"--isa", "sse9"}, `--isa: "sse9": want auto, avx512, avx2, neon, purego`},
 		{[]string{"--isa", "AUTO"}, `--isa: "AUTO": want auto, avx512, avx2, neon, purego`},
 		{[]string{"--precision", "tf32:x"}, `--precision: unknown rounding "x": want even, away or truncate`},
-		{[]string{"--precision", "float16", "--autocast", "rocm"}, `--autocast: unknown autocast "rocm": want cuda or cpu, ...`},
-		{[]string{"--precision", "float16", "--autocast", "cpu:2.0"}, `--autocast: unknown autocast "cpu:2.0": want cuda or cpu, ...`},
-		{[]string{"--precision", "float16", "--autocast", "cpu:1.13"}, `--autocast: autocast cpu:1.13: has no float16: want bfloat16, or cpu:2.x`},
-		{[]string{"--autocast", "cuda"}, `--autocast: autocast cuda:1.13: precision float32 has none: want float16 or bfloat16`},
+		{[]string{"--precision", "float16", "--autocast", "rocm"},
+			`--autocast: unknown autocast "rocm": want cuda or cpu, ...`},
+		{[]string{"--precision", "float16", "--autocast", "cpu:2.0"},
+			`--autocast: unknown autocast "cpu:2.0": want cuda or cpu, ...`},
+		{[]string{"--precision", "float16", "--autocast", "cpu:1.13"},
+			`--autocast: autocast cpu:1.13: has no float16: want bfloat16, or cpu:2.x`},
+		{[]string{"--autocast", "cuda"},
+			`--autocast: autocast cuda:1.13: precision float32 has none: want float16 or bfloat16`},
 		{[]string{"--precision", "double"}, `--precision: unknown number format "double": want one of ...`},
 		{[]string{"--noise", "pink"}, `noise: "pink": want ...`},
 		{[]string{"--noise", "tape:x"}, `noise: "tape:x": want ...`},
 		{[]string{"--noise", "none:x"}, `noise: "none:x": want ...`},
 		{[]string{"--noise", "counter:x"}, `noise: "counter:x": want ...`},
-		{[]string{"--noise", "torch-cpu:0.4"}, `noise: stream "torch-cpu:0.4" is not supported: want torch-cpu:1.13 or torch-cpu:2.x...`},
+		{[]string{"--noise", "torch-cpu:0.4"},
+			`noise: stream "torch-cpu:0.4" is not supported: want torch-cpu:1.13 or torch-cpu:2.x...`},
 		{[]string{"--noise", "torch-cuda"}, `noise: stream "torch-cuda" is not of the form torch-cuda:SMS[:THREADS]...`},
-		{[]string{"--noise", "torch-cuda:0"}, `noise: stream "torch-cuda:0:2048": want 1 to 65535 multiprocessors of 256 to 4096 threads`},
-		{[]string{"--noise", "torch-cuda:99999999999"}, `noise: stream "torch-cuda:99999999999:2048": want 1 to 65535 multiprocessors of 256 to 4096 threads`},
+		{[]string{"--noise", "torch-cuda:0"},
+			`noise: stream "torch-cuda:0:2048": want 1 to 65535 multiprocessors of 256 to 4096 threads`},
+		{[]string{"--noise", "torch-cuda:99999999999"},
+			`noise: stream "torch-cuda:99999999999:2048": want 1 to 65535 multiprocessors of 256 to 4096 threads`},
 		{[]string{"--noise", "torch-cuda:132:2048:1"}, `noise: stream "torch-cuda:132:2048:1" is not of the form ...`},
 		{[]string{"--noise", "torch-cpux"}, `noise: "torch-cpux": want ...`},
 		{[]string{"--steps", "3"}, "--one-step: compares a case as it was recorded: want no ..."},
@@ -130,7 +145,8 @@ func TestFlags(t *testing.T) {
 	refrun(t, "run", "--one-step", "--case", "").refused(t, "run", "--case: empty: want a folder")
 	refrun(t, "run", "--one-step", "--case").refused(t, "run", "flag needs an argument: -case"+lists)
 	refrun(t, "demo", "x").refused(t, "demo", `"x": unexpected argument: want flags only`)
-	refrun(t, "info", "--case", dir).refused(t, "info", "flag provided but not defined: -case; refrun info --help lists the flags")
+	refrun(t, "info", "--case", dir).refused(t, "info",
+		"flag provided but not defined: -case; refrun info --help lists the flags")
 	refrun(t, "compare").refused(t, "compare", "0 arguments given: want A B")
 	refrun(t, "compare", "a").refused(t, "compare", "1 argument given: want A B")
 	refrun(t, "compare", "a", "b", "c").refused(t, "compare", `"c": unexpected argument: want A B only`)
@@ -179,7 +195,8 @@ var elsewhere = map[bool]string{true: "avx2", false: "neon"}[runtime.GOARCH == "
 func TestISA(t *testing.T) {
 	best := asm.ISAs()[0]
 	for _, k := range []struct{ env, flag, want string }{
-		{"", "", best}, {"auto", "", best}, {"purego", "auto", best}, {"purego", "", "purego"}, {"nonsense", "purego", "purego"}, {"", "auto", best},
+		{"", "", best}, {"auto", "", best}, {"purego", "auto", best}, {"purego", "", "purego"},
+		{"nonsense", "purego", "purego"}, {"", "auto", best},
 	} {
 		t.Setenv("REFRUN_ISA", k.env)
 		r := refrun(t, "info", "--json", "--isa", k.flag)
@@ -267,9 +284,11 @@ func TestFullDisk(t *testing.T) {
 func TestPanic(t *testing.T) {
 	before := verbs
 	defer func() { verbs = before }()
-	verbs = append(slices.Clone(verbs), verb{name: "broken", run: func(*command) error { panic("oracle: a bug\nof two lines") }})
+	verbs = append(slices.Clone(verbs),
+		verb{name: "broken", run: func(*command) error { panic("oracle: a bug\nof two lines") }})
 	r := refrun(t, "broken")
-	if r.code != 2 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "refrun: internal error: oracle: a bug") {
+	if r.code != 2 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 ||
+		!strings.HasPrefix(r.stderr, "refrun: internal error: oracle: a bug") {
 		t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
 	}
 }

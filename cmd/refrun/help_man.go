@@ -32,10 +32,12 @@ func man(c *command) error {
 }
 
 func writeMan(w io.Writer) {
-	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n", version)
+	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\n"+
+		"refrun \\- a CPU reference for rollouts of stochastic neural operators\n", version)
 	fmt.Fprintf(w, ".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n", roff(exitCodes))
 	eachVerb(func(v verb, flags []*flag.Flag) {
-		fmt.Fprintf(w, ".SS \"%s\"\n%s\n%s", roff(strings.TrimSpace("refrun "+v.name+" "+v.args)), roff(v.summary), paragraphs(v.help))
+		fmt.Fprintf(w, ".SS \"%s\"\n%s\n%s",
+			roff(strings.TrimSpace("refrun "+v.name+" "+v.args)), roff(v.summary), paragraphs(v.help))
 		for _, f := range flags {
 			arg, text := flagText(f)
 			fmt.Fprintf(w, ".TP\n.B \"%s\"\n%s\n", roff(strings.TrimSpace(dashed(f)+" "+arg)), roff(text))

@@ -23,7 +23,8 @@ func hostileFlags(t *testing.T) (all []hostile) {
 		add(o)
 	}
 	numbers := []string{"", "x", "1e", "0x", "NaN", "99999999999999999999", long, "1\n2", "\x1b[2J"}
-	never := map[string]bool{"allow-nonfinite": true, "exhaustive": true, "force": true, "json": true, "lines": true, "one-step": true, "quiet": true, "resume": true}
+	never := map[string]bool{"allow-nonfinite": true, "exhaustive": true, "force": true, "json": true, "lines": true,
+		"one-step": true, "quiet": true, "resume": true}
 	for _, v := range verbs {
 		var help bytes.Buffer
 		if code := realMain([]string{v.name, "--help"}, &help, &help); code != 0 {
@@ -61,7 +62,8 @@ func hostileFlags(t *testing.T) (all []hostile) {
 	for _, v := range datasetVerbs {
 		words := strings.Fields(v.name)
 		for _, o := range append(odd, numbers...) {
-			for _, f := range []string{"-o", "--shard", "--shard-offset", "--shards", "--workers", "--rate", "--units", "--unit", "--recompute", "--threads", "--checkpoint"} {
+			for _, f := range []string{"-o", "--shard", "--shard-offset", "--shards", "--workers", "--rate", "--units",
+				"--unit", "--recompute", "--threads", "--checkpoint"} {
 				add(append(slices.Clone(words), "none", f, o)...)
 			}
 			add(append(slices.Clone(words), o)...)
@@ -77,7 +79,8 @@ func hostileFlags(t *testing.T) (all []hostile) {
 	} {
 		for _, f := range flags {
 			for _, n := range append(numbers, "-1") {
-				if n == "-1" && strings.HasPrefix(f, "seed") || n == "99999999999999999999" && verb == "compare" || n == long && verb == "compare" {
+				if n == "-1" && strings.HasPrefix(f, "seed") || n == "99999999999999999999" && verb == "compare" ||
+					n == long && verb == "compare" {
 					continue // numbers
 				}
 				args := []string{verb, "--" + f, n}
@@ -101,9 +104,11 @@ func hostileFlags(t *testing.T) (all []hostile) {
 		}
 	}
 	for _, args := range [][]string{
-		{"bench", "--grid", "2147483647"}, {"bench", "--batch", "2147483647"}, {"bench", "--seconds", "1e300"}, {"bench", "--seconds", "0"},
+		{"bench", "--grid", "2147483647"}, {"bench", "--batch", "2147483647"}, {"bench", "--seconds", "1e300"},
+		{"bench", "--seconds", "0"},
 		{"bench", "--grid", "65536"}, {"bench", "--config", "good.yaml", "--grid", "65536", "--batch", "65536"},
-		{"plan", "--grid", "2147483647"}, {"plan", "--batch", "2147483647"}, {"plan", "--seconds", "1e300"}, {"plan", "--grid", "65536"},
+		{"plan", "--grid", "2147483647"}, {"plan", "--batch", "2147483647"}, {"plan", "--seconds", "1e300"},
+		{"plan", "--grid", "65536"},
 		{"run", "--config", "good.yaml", "--x0", "zeros", "--steps", "2147483647"},
 		{"run", "--config", "good.yaml", "--x0", "zeros", "--steps", "9223372036854775807"},
 		{"run", "--config", "good.yaml", "--x0", "zeros", "--realizations", "2147483647"},
@@ -133,7 +138,8 @@ func hostileFlags(t *testing.T) (all []hostile) {
 func hostilePaths(t *testing.T) (all []hostile) {
 	t.Helper()
 	put(t, "good.yaml", []byte(goodConfig))
-	put(t, "good.safetensors", withHeader(`{"trajectory":{"dtype":"F32","shape":[1,2,3,4,4],"data_offsets":[0,384]}}`, 384))
+	put(t, "good.safetensors",
+		withHeader(`{"trajectory":{"dtype":"F32","shape":[1,2,3,4,4],"data_offsets":[0,384]}}`, 384))
 	put(t, "empty", nil)
 	for _, dir := range []string{"folder.safetensors", "folder.npy", "folder.h5"} {
 		if err := os.Mkdir(dir, 0o777); err != nil {
@@ -147,7 +153,8 @@ func hostilePaths(t *testing.T) (all []hostile) {
 	}
 	paths := []string{
 		"no/such/file.safetensors", "good.yaml/x.npy", "folder.safetensors", "loop.npy", "empty", ".", "/", "..",
-		strings.Repeat("x", 5000) + ".npy", strings.Repeat("d/", 3000) + "x.h5", "\x1b[2J.npy", "\x00.npy", "a\nb.safetensors", "\u202e.h5",
+		strings.Repeat("x", 5000) + ".npy", strings.Repeat("d/", 3000) + "x.h5", "\x1b[2J.npy", "\x00.npy",
+		"a\nb.safetensors", "\u202e.h5",
 	}
 	paths = append(paths, special(t)...)
 	add := func(args ...string) { all = append(all, hostile{"paths", args}) }

@@ -35,7 +35,8 @@ func writtenHDF5(t testing.TB, shape, chunk []int, element func(i int) float64) 
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w, err := hdf5.Create(f, []hdf5.Spec{{Path: "/trajectories", Type: hdf5.Float32, Shape: shape, Chunk: chunk, Gzip: 1, Shuffle: true}})
+	w, err := hdf5.Create(f,
+		[]hdf5.Spec{{Path: "/trajectories", Type: hdf5.Float32, Shape: shape, Chunk: chunk, Gzip: 1, Shuffle: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

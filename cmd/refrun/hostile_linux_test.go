@@ -53,19 +53,26 @@ func TestHostileMemory(t *testing.T) {
 	put(t, "maps.yaml", []byte("a: ["+times("{},", n/3-10)+"]"))
 	put(t, "deep.yaml", []byte(times("[", n)))
 	put(t, "notes.yaml", []byte("a:\n"+times("- # x\n", n/6)))
-	header := "{" + repeated(32<<20-200, func(i int) string { return fmt.Sprintf(`"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},`, i) })
+	header := "{" + repeated(32<<20-200,
+		func(i int) string { return fmt.Sprintf(`"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},`, i) })
 	put(t, "names.safetensors", withHeader(header[:len(header)-1]+"}", 0))
 	put(t, "text.safetensors", withHeader(`{"`+times("x", 32<<20-10)+`":1}`, 0))
 	put(t, "axes.npy", npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (1"+times(",1", 10_000_000)+"), }", 4))
-	put(t, "bomb.npz", zipped(t, zip.Deflate, npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (16777216,), }", 64<<20), "x.npy"))
-	names := strings.Split(strings.TrimSuffix(repeated(4<<20, func(i int) string { return fmt.Sprintf("%d.npy,", i) }), ","), ",")
+	put(t, "bomb.npz", zipped(t, zip.Deflate,
+		npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (16777216,), }", 64<<20), "x.npy"))
+	names := strings.Split(
+		strings.TrimSuffix(repeated(4<<20, func(i int) string { return fmt.Sprintf("%d.npy,", i) }), ","), ",",
+	)
 	put(t, "entries.npz", zipped(t, zip.Store, nil, names...))
 	two := make(chan bool, 2) // processes at a time
 	var all sync.WaitGroup
 	for _, args := range [][]string{
-		{"run", "--config", "wide.yaml"}, {"run", "--config", "maps.yaml"}, {"plan", "--config", "deep.yaml"}, {"bench", "--config", "notes.yaml"},
-		{"run", "--config", "good.yaml", "--weights", "names.safetensors"}, {"compare", "text.safetensors", "names.safetensors"},
-		{"compare", "axes.npy", "axes.npy"}, {"run", "--config", "good.yaml", "--x0", "bomb.npz"}, {"compare", "bomb.npz", "bomb.npz"}, {"compare", "entries.npz", "entries.npz"},
+		{"run", "--config", "wide.yaml"}, {"run", "--config", "maps.yaml"}, {"plan", "--config", "deep.yaml"},
+		{"bench", "--config", "notes.yaml"},
+		{"run", "--config", "good.yaml", "--weights", "names.safetensors"},
+		{"compare", "text.safetensors", "names.safetensors"},
+		{"compare", "axes.npy", "axes.npy"}, {"run", "--config", "good.yaml", "--x0", "bomb.npz"},
+		{"compare", "bomb.npz", "bomb.npz"}, {"compare", "entries.npz", "entries.npz"},
 	} {
 		two <- true
 		all.Go(func() {
@@ -76,7 +83,8 @@ func TestHostileMemory(t *testing.T) {
 				t.Errorf("%v: %s", h, wrong)
 			}
 			if seconds > mostSeconds || peak > mostBytes+h.size() {
-				t.Errorf("%v takes %.1f s and %d bytes: want at most %d s and %d bytes", h, seconds, peak, mostSeconds, mostBytes+h.size())
+				t.Errorf("%v takes %.1f s and %d bytes: want at most %d s and %d bytes", h, seconds, peak, mostSeconds,
+					mostBytes+h.size())
 			}
 			t.Logf("%v: %.2f s, %d MB", h, seconds, peak/1e6)
 		})
@@ -90,7 +98,9 @@ func TestHostileMemory(t *testing.T) {
 func TestCompareMemory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const bytes = 96 << 20
-	header := withHeader(fmt.Sprintf(`{"trajectory":{"dtype":"F64","shape":[2,48,2,256,256],"data_offsets":[0,%d]}}`, bytes), 0)
+	header := withHeader(
+		fmt.Sprintf(`{"trajectory":{"dtype":"F64","shape":[2,48,2,256,256],"data_offsets":[0,%d]}}`, bytes), 0,
+	)
 	put(t, "sparse.safetensors", header)
 	put(t, "sparse.npy", npyOf("{'descr': '<f8', 'fortran_order': False, 'shape': (2,48,2,256,256), }", 0))
 	for _, name := range []string{"sparse.safetensors", "sparse.npy"} {
@@ -102,12 +112,16 @@ func TestCompareMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put(t, "packed.npz", zipped(t, zip.Deflate, npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (1,32,1,512,512), }", 32<<20), "trajectory.npy"))
+	put(t, "packed.npz", zipped(t, zip.Deflate,
+		npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (1,32,1,512,512), }", 32<<20), "trajectory.npy"))
 	f, err := os.Create("packed.h5")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := hdf5.Create(f, []hdf5.Spec{{Path: "/trajectories", Type: hdf5.Float32, Shape: []int{1, 32, 1, 512, 512}, Chunk: []int{1, 32, 1, 512, 512}, Gzip: 6, Shuffle: true}})
+	w, err := hdf5.Create(f, []hdf5.Spec{
+		{Path: "/trajectories", Type: hdf5.Float32, Shape: []int{1, 32, 1, 512, 512}, Chunk: []int{1, 32, 1, 512, 512},
+			Gzip: 6, Shuffle: true},
+	})
 	if err == nil {
 		err = w.Write("/trajectories", make([]int, 5), make([]float64, 32<<18))
 	}
@@ -125,7 +139,8 @@ func TestCompareMemory(t *testing.T) {
 		a, b string
 		most int64
 	}{
-		{"sparse.safetensors", "sparse.npy", 64 << 20}, {"packed.npz", "packed.npz", 64 << 20}, {"packed.h5", "packed.npz", 200 << 20},
+		{"sparse.safetensors", "sparse.npy", 64 << 20}, {"packed.npz", "packed.npz", 64 << 20},
+		{"packed.h5", "packed.npz", 200 << 20},
 	} {
 		all.Go(func() {
 			r, seconds, peak := process(t, "compare", k.a, k.b, "--json")

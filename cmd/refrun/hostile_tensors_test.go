@@ -47,15 +47,32 @@ func hostileTensors(t *testing.T) (all []hostile) {
 	add := func(ext string, data []byte) { files[ext] = append(files[ext], data) }
 
 	for _, h := range []string{
-		"", "{}", "{", "[]", "1", "null", "{}{}", "{}x", times("x", many), "{" + times("x", many), times("{", many), "{\"a\":" + times("[", many), times("[", many), "{\"" + times("a", many) + "\":1}", times(" ", many),
-		"{\"a\":{}}", "{\"a\":1}", "{\"a\":[]}", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}`, `{"a":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}`, `{"a":{"dtype":"\u001b[2J","shape":[1],"data_offsets":[0,4]}}`,
-		`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[1e3],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,4]}}`,
-		`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, `{"a":{"dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551616]}}`,
-		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,9223372036854775807]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}}`, `{"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}}`,
-		`{"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":{"x":1},"data_offsets":[0,4]}}`, `{"__metadata__":[],"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, `{"__metadata__":{"a":1}}`, `{"__metadata__":{"a":"` + times("x", many) + `"}}`,
-		`{"a":{"dtype":"F32","shape":[1` + times(",1", many) + `],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[0` + times(",9", many) + `],"data_offsets":[0,0]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0` + times(",1", many) + `]}}`,
-		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "{\"\xff\":1}", `{"a":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}}`,
+		"", "{}", "{", "[]", "1", "null", "{}{}", "{}x", times("x", many), "{" + times("x", many), times("{", many),
+		"{\"a\":" + times("[", many), times("[", many), "{\"" + times("a", many) + "\":1}", times(" ", many),
+		"{\"a\":{}}", "{\"a\":1}", "{\"a\":[]}",
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}`, `{"a":{"dtype":"F32",` +
+			`"shape":[1],"shape":[1],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"\u001b[2J","shape":[1],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[1e3],` +
+			`"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`,
+		`{"a":{"dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551616]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,9223372036854775807]}}`, `{"a":{"dtype":"F32","shape":[1],` +
+			`"data_offsets":[0]}}`, `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}}`,
+		`{"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}}`, `{"a":{"dtype":"F32","shape":{"x":1},` +
+			`"data_offsets":[0,4]}}`, `{"__metadata__":[],"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`,
+		`{"__metadata__":{"a":1}}`, `{"__metadata__":{"a":"` + times("x", many) + `"}}`,
+		`{"a":{"dtype":"F32","shape":[1` + times(",1", many) + `],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[0` + times(",9", many) + `],"data_offsets":[0,0]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0` + times(",1", many) + `]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`,
+		`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "{\"\xff\":1}",
+		`{"a":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}}`,
 		"{" + repeated(4*many, func(i int) string {
 			return fmt.Sprintf(`"t%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},`, i)
 		}) + `"trajectory":{"dtype":"F32","shape":[0],"data_offsets":[0,4]}}`,
@@ -67,10 +84,20 @@ func hostileTensors(t *testing.T) (all []hostile) {
 	}
 
 	for _, h := range []string{
-		"", "{}", "{", "x", times("x", 20_000), "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), ", "{'descr': '<f4', 'fortran_order': False, 'shape': (1" + times(",1", 4000) + "), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (1" + times(",1", 10_000_000) + "), }",
-		"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,), }",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 9223372036854775807, 9), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "{'descr': '\x1b[2J', 'fortran_order': False, 'shape': (1,), }",
-		"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000,), }", "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (1), }", "__import__('os').system('x')", times("(", 9000), times("{'a':", 1900),
+		"", "{}", "{", "x", times("x", 20_000), "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), ",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (1" + times(",1", 4000) + "), }",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (1" + times(",1", 10_000_000) + "), }",
+		"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+		"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "{'descr': " +
+			"'<f4', 'fortran_order': 0, 'shape': (1,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,), }",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+		"{'descr': '<f4', 'fortran_order': True, 'shape': (0, 9223372036854775807, 9), }",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "{'descr': '<f4', 'descr': '<f4', " +
+			"'fortran_order': False, 'shape': (1,), }", "{'descr': '\x1b[2J', 'fortran_order': False, 'shape': (1,), }",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000,), }", "{'descr': '<i4', 'fortran_order': " +
+			"False, 'shape': (1,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (1), }",
+		"__import__('os').system('x')", times("(", 9000), times("{'a':", 1900),
 	} {
 		add(".npy", npyOf(h, 4))
 	}
@@ -84,9 +111,15 @@ func hostileTensors(t *testing.T) (all []hostile) {
 	}
 	huge := zipped(t, zip.Deflate, bomb(40<<20), "trajectory.npy")
 	for _, b := range [][]byte{
-		nil, []byte("PK"), []byte("PK\x05\x06"), zipped(t, zip.Store, one), zipped(t, zip.Store, one, "a.npy", "a.npy"), zipped(t, zip.Store, one, "../a.npy"), zipped(t, zip.Store, one, "/a.npy"), zipped(t, zip.Store, one, "a\x00.npy"), zipped(t, zip.Store, one, "a"), zipped(t, zip.Store, one, "\xff.npy"),
-		zipped(t, zip.Store, one, `a\b.npy`), zipped(t, zip.Store, one, "\x1b[2J.npy"), zipped(t, zip.Store, one, "a.npy", "b.npy"), zipped(t, zip.Deflate, nil, "a.npy"), zipped(t, zip.Deflate, []byte("x"), "a.npy"), huge, huge[:len(huge)-1], huge[:len(huge)/2], zipped(t, zip.Deflate, make([]byte, 40<<20), "trajectory.npy"),
-		zipped(t, zip.Store, one, strings.Split(strings.TrimSuffix(repeated(4*many, func(i int) string { return fmt.Sprintf("%d.npy,", i) }), ","), ",")...),
+		nil, []byte("PK"), []byte("PK\x05\x06"), zipped(t, zip.Store, one), zipped(t, zip.Store, one, "a.npy", "a.npy"),
+		zipped(t, zip.Store, one, "../a.npy"), zipped(t, zip.Store, one, "/a.npy"), zipped(t, zip.Store, one,
+			"a\x00.npy"), zipped(t, zip.Store, one, "a"), zipped(t, zip.Store, one, "\xff.npy"),
+		zipped(t, zip.Store, one, `a\b.npy`), zipped(t, zip.Store, one, "\x1b[2J.npy"), zipped(t, zip.Store, one,
+			"a.npy", "b.npy"), zipped(t, zip.Deflate, nil, "a.npy"), zipped(t, zip.Deflate, []byte("x"), "a.npy"), huge,
+		huge[:len(huge)-1], huge[:len(huge)/2], zipped(t, zip.Deflate, make([]byte, 40<<20), "trajectory.npy"),
+		zipped(t, zip.Store, one, strings.Split(
+			strings.TrimSuffix(repeated(4*many, func(i int) string { return fmt.Sprintf("%d.npy,", i) }), ","), ",",
+		)...),
 	} {
 		add(".npz", b)
 	}

@@ -30,7 +30,8 @@ const (
 // corpus makes all of them, with their files in the present folder.
 func corpus(t *testing.T) []hostile {
 	t.Helper()
-	return slices.Concat(hostileFlags(t), hostilePaths(t), hostileConfigs(t), hostileFields(t), hostileCases(t), hostileTensors(t), hostileModels(t))
+	return slices.Concat(hostileFlags(t), hostilePaths(t), hostileConfigs(t), hostileFields(t), hostileCases(t),
+		hostileTensors(t), hostileModels(t))
 }
 
 // TestHostile: each ends within two seconds and 256 MB, with exit code 2, nothing on
@@ -75,7 +76,8 @@ func TestHostile(t *testing.T) {
 		slices.Sort(names)
 		for _, name := range names {
 			c := classes[name]
-			t.Logf("%-24s %4d  %5.2f s  %5.0f MB  slowest %s; largest %s", name, c.n, c.seconds, float64(c.bytes)/1e6, c.slowest, c.largest)
+			t.Logf("%-24s %4d  %5.2f s  %5.0f MB  slowest %s; largest %s",
+				name, c.n, c.seconds, float64(c.bytes)/1e6, c.slowest, c.largest)
 		}
 		t.Logf("%d in all", len(all))
 	}
@@ -168,7 +170,8 @@ func TestJudge(t *testing.T) {
 		stdout, stderr string
 	}{
 		{0, "", ok}, {1, "", ok}, {130, "", ok}, {2, "PASS", ok}, {2, "", ""}, {2, "", "refrun run: x"}, {2, "", ok + ok},
-		{2, "", "refrun run: \x1b[2J\n"}, {2, "", "refrun run: \u202e\n"}, {2, "", "refrun run: \xff\n"}, {2, "", "panic: x\n"},
+		{2, "", "refrun run: \x1b[2J\n"}, {2, "", "refrun run: \u202e\n"}, {2, "", "refrun run: \xff\n"},
+		{2, "", "panic: x\n"},
 		{2, "", "refrun: internal error: x\n"}, {2, "", "refrun run: " + strings.Repeat("x", 300) + "\n"},
 	} {
 		if judgeHostile(k.code, k.stdout, k.stderr) == "" {

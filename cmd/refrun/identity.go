@@ -12,7 +12,8 @@ import (
 
 // identity lists what decides the bytes of an output, or whether there is one: contents,
 // never the names of files. tape is the hash of the noise that is replayed.
-func identity(cs *rollout.Case, op *operator.Operator, mode, tape string, store fp16.Format, shape rollout.Shape, x0 []float64, allowNonfinite bool) [][2]string {
+func identity(cs *rollout.Case, op *operator.Operator, mode, tape string, store fp16.Format, shape rollout.Shape,
+	x0 []float64, allowNonfinite bool) [][2]string {
 	r := cs.Rollout
 	weights := sha256.New()
 	for _, p := range op.Params() {
@@ -39,7 +40,8 @@ func identity(cs *rollout.Case, op *operator.Operator, mode, tape string, store 
 		{"operator", string(built)}, {"weights", fmt.Sprintf("%x", weights.Sum(nil))}, {"tape", tape},
 		{"state", fmt.Sprint([]int{shape.C, shape.H, shape.W})}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil))},
 		{"policy_type", string(r.Policy)}, {"alpha", fmt.Sprint(r.Alpha)}, {"dt", fmt.Sprint(r.Dt)},
-		{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)}, {"base_seed", fmt.Sprint(r.BaseSeed)},
+		{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)},
+		{"base_seed", fmt.Sprint(r.BaseSeed)},
 		{"engine_batch", fmt.Sprint(r.EngineBatch)}, {"normalization", string(r.Normalization)}, {"clamp_range", clamp},
 		{"allow_nonfinite", fmt.Sprint(allowNonfinite)},
 	}

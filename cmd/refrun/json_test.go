@@ -19,24 +19,31 @@ const (
 // TestJSON holds the objects to the keys that scripts rely on.
 func TestJSON(t *testing.T) {
 	dir := newFolder(t).write()
-	field := object{"step": number, "channel": number, "max_abs": number, "mean_abs": number, "rel_l2": number, "vrmse": number}
-	diff := object{"max_abs": number, "mean_abs": number, "max_over_std": number, "rms_over_std": number, "count": number, "max_ulp": number, "ulps": object{}}
+	field := object{
+		"step": number, "channel": number, "max_abs": number, "mean_abs": number, "rel_l2": number, "vrmse": number,
+	}
+	diff := object{"max_abs": number, "mean_abs": number, "max_over_std": number, "rms_over_std": number,
+		"count": number, "max_ulp": number, "ulps": object{}}
 	for _, k := range []struct {
 		args []string
 		want object
 	}{
 		{[]string{"run", "--one-step", "--case", dir}, object{
-			"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number, "gflops": number,
-			"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number, "peak_bytes": number,
-			"one_step": diff, "per_step": []any{diff}, "fields": []any{field}, "case": word,
+			"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number,
+			"gflops":              number,
+			"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number,
+			"peak_bytes": number,
+			"one_step":   diff, "per_step": []any{diff}, "fields": []any{field}, "case": word,
 			"truth":  object{"ours_rms_over_std": number, "recorded_rms_over_std": number, "ratio": number},
 			"layers": []any{object{"name": word, "max_over_std": number}},
 		}},
 		{[]string{"compare", dir, dir}, object{
-			"a": word, "b": word, "ok": truth, "shape": []any{number}, "max_abs": number, "mean_abs": number, "mean_rel": number, "rms_rel": number,
+			"a": word, "b": word, "ok": truth, "shape": []any{number}, "max_abs": number, "mean_abs": number,
+			"mean_rel": number, "rms_rel": number,
 			"max_ulp": number, "per_step": []any{diff}, "fields": []any{field}, "chaotic": truth,
 		}},
-		{[]string{"info"}, object{"isa": word, "features": []any{}, "contract": word, "version": word, "cpu": word, "threads": number, "verbs": []any{}}},
+		{[]string{"info"}, object{"isa": word, "features": []any{}, "contract": word, "version": word, "cpu": word,
+			"threads": number, "verbs": []any{}}},
 	} {
 		args := append(k.args, "--json")
 		r := refrun(t, args...)
@@ -49,7 +56,8 @@ func TestJSON(t *testing.T) {
 	// What was used is said, as is what was asked for.
 	out := oneStep(t, dir, "--precision", "float64", "--noise", "none", "--threads", "3").decode(t)
 	for key, want := range map[string]any{
-		"precision_requested": "float64", "precision_used": "float64", "noise": "none", "mode": "float64/state-float64/noise-none",
+		"precision_requested": "float64", "precision_used": "float64", "noise": "none",
+		"mode":    "float64/state-float64/noise-none",
 		"threads": 3., "isa": asm.ISAs()[0], "contract": operator.Contract, "steps": 4.,
 	} {
 		if out[key] != want {
@@ -95,9 +103,13 @@ func TestText(t *testing.T) {
 		args []string
 		want string // a regular expression
 	}{
-		{[]string{"run", "--one-step", "--case", dir}, `(?s)mode float32/state-float32/noise-tape, contract \S+\n.*from each of 4 recorded states.*\n  largest difference  \S+ .*of the trajectory's std.*\n  RMS difference .*refrun \S+, recording \S+: ratio \S+\n.*14 recorded layers compared.*digest [0-9a-f]{64}\n$`},
-		{[]string{"compare", dir, dir}, `(?s)^\S+:trajectory against\s+\S+:trajectory,\s+\[2 3 3 20\s+20\]\n  largest difference  0 .*largest in ulps     0 +of float32\n.*state  largest`},
-		{[]string{"info"}, `^refrun \S+, numerical contract \S+\ncpu .*\nfeatures .*(\n  .*)*\nkernels   ` + asm.ISAs()[0] + `\nbuilt by  go`},
+		{[]string{"run", "--one-step", "--case", dir}, `(?s)mode float32/state-float32/noise-tape, contract ` +
+			`\S+\n.*from each of 4 recorded states.*\n  largest difference  \S+ .*of the trajectory's std.*\n  RMS ` +
+			`difference .*refrun \S+, recording \S+: ratio \S+\n.*14 recorded layers compared.*digest [0-9a-f]{64}\n$`},
+		{[]string{"compare", dir, dir}, `(?s)^\S+:trajectory against\s+\S+:trajectory,\s+\[2 3 3 20\s+20\]\n ` +
+			` largest difference  0 .*largest in ulps     0 +of float32\n.*state  largest`},
+		{[]string{"info"}, `^refrun \S+, numerical contract \S+\ncpu .*\nfeatures .*(\n  .*)*\nkernels   ` +
+			asm.ISAs()[0] + `\nbuilt by  go`},
 	} {
 		r := refrun(t, k.args...)
 		if r.code != 0 || r.stderr != "" || !regexp.MustCompile(k.want).MatchString(r.stdout) {

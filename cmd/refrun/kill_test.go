@@ -34,7 +34,8 @@ func killCase(t *testing.T) {
 	t.Chdir(t.TempDir())
 	os.Mkdir("case", 0o777)
 	text := `{"operator": {"num_layers": 1, "base_channels": 6, "input_channels": 2, "output_channels": 2, "grid_size": 12,
-		"noise_type": "laplace", "noise_scale": 0.1}, "rollout": {"num_timesteps": STEPS, "num_realizations": 5, "engine_batch": 2}, "weights_seed": 1}`
+		"noise_type": "laplace", "noise_scale": 0.1}, "rollout": {"num_timesteps": STEPS, "num_realizations": 5,
+		"engine_batch": 2}, "weights_seed": 1}`
 	steps := "31"
 	if *kills > 10 {
 		steps = "201"
@@ -73,7 +74,8 @@ func killCase(t *testing.T) {
 	if err := safetensors.WriteFile("x0.safetensors", []*safetensors.Tensor{start}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r := refrun(t, "run", "--case", "case", "--noise", "counter", "--x0", "x0.safetensors", "-o", "first.npy", "--record", "case/noise.safetensors"); r.code != 0 {
+	if r := refrun(t, "run", "--case", "case", "--noise", "counter", "--x0", "x0.safetensors", "-o", "first.npy",
+		"--record", "case/noise.safetensors"); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
 }
@@ -116,9 +118,12 @@ var swaps = []struct {
 	file, want string
 	edit       func(t *testing.T, file string, b []byte) []byte
 }{
-	{"case/noise.safetensors", ": tape: the ", func(t *testing.T, file string, b []byte) []byte { return scaled(t, file, 1.5) }},
-	{"weights.safetensors", ": weights: the ", func(t *testing.T, file string, b []byte) []byte { return scaled(t, file, 1.5) }},
-	{"x0.safetensors", ": initial condition: the ", func(t *testing.T, file string, b []byte) []byte { return scaled(t, file, 1.5) }},
+	{"case/noise.safetensors", ": tape: the ",
+		func(t *testing.T, file string, b []byte) []byte { return scaled(t, file, 1.5) }},
+	{"weights.safetensors", ": weights: the ",
+		func(t *testing.T, file string, b []byte) []byte { return scaled(t, file, 1.5) }},
+	{"x0.safetensors", ": initial condition: the ",
+		func(t *testing.T, file string, b []byte) []byte { return scaled(t, file, 1.5) }},
 	{"case/case.json", ": base_seed: the ", func(t *testing.T, file string, b []byte) []byte {
 		return bytes.Replace(b, []byte(`"engine_batch"`), []byte(`"base_seed": 5, "engine_batch"`), 1)
 	}},
@@ -157,8 +162,8 @@ func TestKills(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, uint64(*kills)))
 	var long time.Duration
 	args := func(out, ext string) []string {
-		return []string{"run", "--quiet", "--case", "case", "--noise", "tape", "--weights", "weights.safetensors", "--x0", "x0.safetensors",
-			"--checkpoint", "5ms", "-o", out + ext, "--record", out + ext + ".tape"}
+		return []string{"run", "--quiet", "--case", "case", "--noise", "tape", "--weights", "weights.safetensors",
+			"--x0", "x0.safetensors", "--checkpoint", "5ms", "-o", out + ext, "--record", out + ext + ".tape"}
 	}
 	exts := []string{".safetensors", ".npy", ".npz", ".h5"}
 	for _, ext := range exts {
@@ -259,7 +264,8 @@ func TestVerifyVerb(t *testing.T) {
 		t.Errorf("exit code %d, %q %q", r.code, r.stdout, r.stderr)
 	}
 	whole := refrun(t, append(run, "-o", "b.npy", "--json")...).decode(t)
-	if d := whole["stored_digest"]; whole["stored_format"] != "float16" || d == whole["digest"] || !strings.Contains(unfolded(r.stdout), fmt.Sprintf("a.npy: ok, 50 states, digest %v (float16)", d)) {
+	if d := whole["stored_digest"]; whole["stored_format"] != "float16" || d == whole["digest"] ||
+		!strings.Contains(unfolded(r.stdout), fmt.Sprintf("a.npy: ok, 50 states, digest %v (float16)", d)) {
 		t.Errorf("digests %v and %v, %s", whole["digest"], d, r.stdout)
 	}
 	text, err := os.ReadFile(formats)
@@ -282,22 +288,28 @@ func TestVerifyVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = refrun(t, "verify", "a.npy", "a.npz")
-	if want := "a.npy: DIFFERS: realization 2, state 3: the state, its diagnostics or their hash\na.npz: ok, "; r.code != 1 || !strings.HasPrefix(r.stdout, want) {
+	if want := "a.npy: DIFFERS: realization 2, state 3: the state, its diagnostics or their hash\n" +
+		"a.npz: ok, "; r.code != 1 || !strings.HasPrefix(r.stdout, want) {
 		t.Errorf("exit code %d, %q, want %q", r.code, r.stdout, want)
 	}
-	refrun(t, append(run, "-o", "a.npy", "--resume")...).refused(t, "run", "a.npy: realization 2, state 3: the state, its diagnostics or their hash: not what was written: want the file as the run left it; --force makes it again")
+	refrun(t, append(run, "-o", "a.npy", "--resume")...).refused(t,
+		"run", "a.npy: realization 2, state 3: the state, its diagnostics or their hash: not what was written: "+
+			"want the file as the run left it; --force makes it again")
 	files := refrun(t, "verify", "--json", "a.npy").decode(t)["files"].([]any)
 	if v := files[0].(map[string]any); v["ok"] != false || v["sealed"] != true || len(v["differ"].([]any)) != 1 {
 		t.Errorf("%v", v)
 	}
 	// What holds no hashes, and what is no file of ours.
-	if r := refrun(t, "verify", "a.npz", "weights.safetensors", "case"); r.code != 3 || strings.Count(r.stdout, "no digest inside: nothing could be verified\n") != 2 {
+	if r := refrun(t, "verify", "a.npz", "weights.safetensors", "case"); r.code != 3 ||
+		strings.Count(r.stdout, "no digest inside: nothing could be verified\n") != 2 {
 		t.Errorf("exit code %d, %q", r.code, r.stdout)
 	}
 	os.Remove("a.npy.sha256")
-	refrun(t, append(run, "-o", "a.npy", "--resume")...).refused(t, "run", "a.npy: no a.npy.sha256: no digest inside: nothing could be verified and nothing says which run made it: want ...")
+	refrun(t, append(run, "-o", "a.npy", "--resume")...).refused(t, "run", "a.npy: no a.npy.sha256: "+
+		"no digest inside: nothing could be verified and nothing says which run made it: want ...")
 	refrun(t, "verify", "case/case.json").refused(t, "verify", "case/case.json: ...")
-	refrun(t, "verify", "none.npz").refused(t, "verify", "none.npz: no such file or directory: want a file that can be read")
+	refrun(t, "verify", "none.npz").refused(t, "verify",
+		"none.npz: no such file or directory: want a file that can be read")
 	refrun(t, "verify").refused(t, "verify", "0 arguments given: want FILE...")
 }
 
@@ -325,7 +337,8 @@ func TestSums(t *testing.T) {
 	if r := oneStep(t, dir); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
-	if r := refrun(t, "verify", dir); r.code != 0 || !strings.Contains(r.stdout, fmt.Sprintf(": ok, %d files of a case\n", len(names))) {
+	if r := refrun(t, "verify", dir); r.code != 0 ||
+		!strings.Contains(r.stdout, fmt.Sprintf(": ok, %d files of a case\n", len(names))) {
 		t.Errorf("%d %s%s", r.code, r.stdout, r.stderr)
 	}
 	name := filepath.Join(dir, "noise.safetensors")
@@ -336,16 +349,20 @@ func TestSums(t *testing.T) {
 	other := bytes.Clone(was)
 	other[len(other)-3] ^= 1
 	write(name, other)
-	for _, verb := range [][]string{{"run", "--one-step"}, {"check"}, {"probe", "-o", t.TempDir()}, {"run", "--x0", "zeros"}} {
+	for _, verb := range [][]string{
+		{"run", "--one-step"}, {"check"}, {"probe", "-o", t.TempDir()}, {"run", "--x0", "zeros"},
+	} {
 		refrun(t, append(verb, "--case", dir)...).refused(t, verb[0], name+": SHA-256 ...")
 	}
 	if r := refrun(t, "verify", dir); r.code != 1 || !strings.HasSuffix(r.stdout, ": DIFFERS: noise.safetensors\n") {
 		t.Errorf("%d %s%s", r.code, r.stdout, r.stderr)
 	}
 	os.Remove(name)
-	refrun(t, "check", "--case", dir).refused(t, "check", name+": no such file or directory: want the file that SHA256SUMS lists")
+	refrun(t, "check", "--case", dir).refused(t, "check",
+		name+": no such file or directory: want the file that SHA256SUMS lists")
 	write(name, was)
-	for _, text := range []string{"abc  case.json\n", sha(nil) + " case.json\n\n", sha(nil) + "  ../x\n", sha(nil) + "  a\n" + sha(nil) + "  a\n", "\n"} {
+	for _, text := range []string{"abc  case.json\n", sha(nil) + " case.json\n\n", sha(nil) + "  ../x\n",
+		sha(nil) + "  a\n" + sha(nil) + "  a\n", "\n"} {
 		write(list, []byte(text))
 		refrun(t, "check", "--case", dir).refused(t, "check", list+":...")
 	}
@@ -379,7 +396,8 @@ func killAtCheckpoint(t *testing.T, out string, args []string) {
 // resumed: exit code 0, and a file that is neither run's. So with every other input.
 func TestAnotherInput(t *testing.T) {
 	killCase(t)
-	args := []string{"run", "--quiet", "--case", "case", "--noise", "tape", "--weights", "weights.safetensors", "--x0", "x0.safetensors", "--checkpoint", "0", "-o"}
+	args := []string{"run", "--quiet", "--case", "case", "--noise", "tape", "--weights", "weights.safetensors", "--x0",
+		"x0.safetensors", "--checkpoint", "0", "-o"}
 	if r := refrun(t, append(args, "whole.h5")...); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -388,8 +406,10 @@ func TestAnotherInput(t *testing.T) {
 	for n := range swaps {
 		trySwapped(t, n, resume)
 	}
-	refrun(t, append(resume, "--allow-nonfinite")...).refused(t, "run", `out.h5.resume: allow_nonfinite: the unfinished run had "false", this one has "true": want ...`)
-	refrun(t, append(resume, "--record", "tape.safetensors")...).refused(t, "run", `out.h5.resume: --record: the unfinished run did not have it: want ...`)
+	refrun(t, append(resume, "--allow-nonfinite")...).refused(t, "run",
+		`out.h5.resume: allow_nonfinite: the unfinished run had "false", this one has "true": want ...`)
+	refrun(t, append(resume, "--record", "tape.safetensors")...).refused(t, "run",
+		`out.h5.resume: --record: the unfinished run did not have it: want ...`)
 	// What the names of the inputs are does not matter.
 	os.Rename("weights.safetensors", "w.safetensors")
 	resume[7] = "w.safetensors"
@@ -408,7 +428,8 @@ func TestAnotherInput(t *testing.T) {
 // TestNoteOfDamage: a run that goes back says so, as text and as JSON.
 func TestNoteOfDamage(t *testing.T) {
 	killCase(t)
-	args := []string{"run", "--quiet", "--case", "case", "--x0", "x0.safetensors", "--noise", "counter", "--checkpoint", "0", "-o", "out.npy"}
+	args := []string{"run", "--quiet", "--case", "case", "--x0", "x0.safetensors", "--noise", "counter", "--checkpoint",
+		"0", "-o", "out.npy"}
 	killAtCheckpoint(t, "out.npy", args)
 	b, err := os.ReadFile("out.npy.partial")
 	if err != nil {
@@ -419,7 +440,8 @@ func TestNoteOfDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := refrun(t, append(args, "--resume", "--json")...).decode(t)
-	if notes := fmt.Sprint(out["notes"]); notes != "[out.npy.partial: realization 0, state 0: not the bytes that were written, so the run began again]" {
+	if notes := fmt.Sprint(out["notes"]); notes !=
+		"[out.npy.partial: realization 0, state 0: not the bytes that were written, so the run began again]" {
 		t.Errorf("notes %s", notes)
 	}
 }

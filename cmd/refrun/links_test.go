@@ -25,7 +25,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			t.Fatalf("%v: exit code %d: %s", args, r.code, r.stderr)
 		}
 	}
-	for name, text := range map[string]string{"op.json": faultCase, "spec.json": fmt.Sprintf(faultSet, `{}`), "measured.json": fmt.Sprintf(faultSet, `{"states":false,"file":".h5"}`), "case/case.json": faultCase} {
+	for name, text := range map[string]string{"op.json": faultCase, "spec.json": fmt.Sprintf(faultSet, `{}`),
+		"measured.json": fmt.Sprintf(faultSet, `{"states":false,"file":".h5"}`), "case/case.json": faultCase} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -44,18 +45,23 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	if err := safetensors.WriteFile("relu.safetensors", x, nil); err != nil {
 		t.Fatal(err)
 	}
-	done("run", "--case", "case", "--x0", "white:7", "-o", "case/trajectory.safetensors", "--record", "case/noise.safetensors")
+	done("run", "--case", "case", "--x0", "white:7", "-o", "case/trajectory.safetensors", "--record",
+		"case/noise.safetensors")
 	done("dataset", "plan", "spec.json", "-o", "made", "--rate", "10")
 	done("dataset", "run", "made")
 	done("dataset", "plan", "measured.json", "-o", "measured", "--rate", "10")
 	calls := []string{
-		"dataset plan spec.json -o set --rate 10", "dataset run made --units 1 --force", "dataset run measured", "dataset merge made -o all.safetensors --force", "dataset merge made -o all.h5 --force",
-		"dataset export made -o out --format well --force", "dataset export made -o out --format zarr --force", "dataset export made -o out --format safetensors --force",
-		"dataset sample made -o sheet.svg --force", "check --case case --report report.html --junit report.xml", "kernel --op relu relu.safetensors --report kernel.html",
+		"dataset plan spec.json -o set --rate 10", "dataset run made --units 1 --force", "dataset run measured",
+		"dataset merge made -o all.safetensors --force", "dataset merge made -o all.h5 --force",
+		"dataset export made -o out --format well --force", "dataset export made -o out --format zarr --force",
+		"dataset export made -o out --format safetensors --force",
+		"dataset sample made -o sheet.svg --force", "check --case case --report report.html --junit report.xml",
+		"kernel --op relu relu.safetensors --report kernel.html",
 		"probe --case case -o probes", "study --config op.json --x0 white:7 --steps 8 --svg study.svg",
 	}
 	for _, ext := range []string{".safetensors", ".npy", ".npz", ".h5"} {
-		calls = append(calls, "run --config op.json --x0 white:7 --force --record tape.safetensors -o out"+ext, "run --config op.json --x0 white:7 --resume -o out"+ext)
+		calls = append(calls, "run --config op.json --x0 white:7 --force --record tape.safetensors -o out"+ext,
+			"run --config op.json --x0 white:7 --resume -o out"+ext)
 	}
 	before := readFiles(t, root)
 	infos := func() map[string]os.FileInfo {

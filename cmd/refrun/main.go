@@ -49,7 +49,10 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, manVerb, completionVerb, versionVerb}
+	verbs = []verb{
+		demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb,
+		selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, manVerb, completionVerb, versionVerb,
+	}
 }
 
 // command is one invocation of a verb.
@@ -103,7 +106,8 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 			return call(v, args[1:], stdout, stderr)
 		}
 	}
-	complain(stderr, "refrun", fmt.Errorf("unknown verb %.60q:%s refrun help lists them", name, fault.Meant(strings.ToLower(name), append(verbNames(), "help"))))
+	complain(stderr, "refrun", fmt.Errorf("unknown verb %.60q:%s refrun help lists them",
+		name, fault.Meant(strings.ToLower(name), append(verbNames(), "help"))))
 	return exitUsage
 }
 
@@ -182,7 +186,8 @@ func (r resumable) Unwrap() error { return r.error }
 
 // fromOutside reports whether a disk is full or failed: no fault of the run.
 func fromOutside(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EIO)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) ||
+		errors.Is(err, syscall.EIO)
 }
 
 // output keeps the first error of writing, so that a full disk under stdout is
@@ -208,9 +213,12 @@ func (c *command) parseLater(args []string) *command {
 	c.flags.SetOutput(io.Discard)
 	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
 	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
-	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto, avx512, avx2, neon or purego (also in $REFRUN_ISA)")
-	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), runtime.NumCPU(), mostThreads), "`number` of threads; never changes a bit of a result")
-	c.flags.Var(new(limit), "memory", "`size`, such as 8GB, that may be taken; what takes more is refused (default what machine and control group have free)")
+	c.flags.StringVar(&c.isa, "isa", "",
+		"`name` of the kernels to run: auto, avx512, avx2, neon or purego (also in $REFRUN_ISA)")
+	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), runtime.NumCPU(), mostThreads),
+		"`number` of threads; never changes a bit of a result")
+	c.flags.Var(new(limit), "memory", "`size`, such as 8GB, that may be taken; "+
+		"what takes more is refused (default what machine and control group have free)")
 	return c
 }
 
@@ -271,7 +279,8 @@ func (c *command) parse(want int) error {
 		if c.flags.Lookup("onnx") != nil && strings.HasSuffix(c.pos[want], ".onnx") {
 			hint = ", here --onnx " + c.pos[want]
 		}
-		return fmt.Errorf("%q: unexpected argument: want %s%s", c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0], hint)
+		return fmt.Errorf("%q: unexpected argument: want %s%s",
+			c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0], hint)
 	case len(c.pos) < max(want, 1) && want != 0:
 		return fmt.Errorf("%s given: want %s", plural(len(c.pos), "argument"), c.args)
 	case slices.Contains(c.pos, ""):
@@ -415,10 +424,12 @@ func usage(w io.Writer) {
 	fmt.Fprint(w, "\n", wrap("refrun VERB --help shows its flags and an example. "+exitCodes, 0))
 }
 
-const exitCodes = "Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, 75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted."
+const exitCodes = "Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, " +
+	"75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted."
 
 func (c *command) printHelp(w io.Writer) {
-	fmt.Fprintf(w, "%s\n%s\n\nflags:\n", wrap("usage: refrun "+strings.TrimSpace(c.name+" "+c.args)+" [flags]", 14), folded(c.help))
+	fmt.Fprintf(w, "%s\n%s\n\nflags:\n",
+		wrap("usage: refrun "+strings.TrimSpace(c.name+" "+c.args)+" [flags]", 14), folded(c.help))
 	c.flags.VisitAll(func(f *flag.Flag) {
 		arg, text := flagText(f)
 		fmt.Fprint(w, hanging("  "+strings.TrimSpace(dashed(f)+" "+arg), text, 23))

@@ -34,7 +34,8 @@ func refrun(t *testing.T, args ...string) result {
 	var stdout, stderr bytes.Buffer
 	code := realMain(args, &stdout, &stderr)
 	r := result{code, stdout.String(), stderr.String()}
-	if !slices.Contains([]string{"serve", "man", "completion"}, strings.Join(args[:min(1, len(args))], "")) && !slices.Contains(args, "--json") {
+	if !slices.Contains([]string{"serve", "man", "completion"}, strings.Join(args[:min(1, len(args))], "")) &&
+		!slices.Contains(args, "--json") {
 		inColumns(t, r.stdout)
 	}
 	return r
@@ -79,7 +80,8 @@ func (r result) refused(t *testing.T, verb, want string) {
 	if len(line) > mostLine {
 		t.Errorf("%d characters on stderr: %s", len(line), line)
 	}
-	if open && (!strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) || len(line) < len(head)+len(tail)) || !open && line != want {
+	if open && (!strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) || len(line) < len(head)+len(tail)) ||
+		!open && line != want {
 		t.Errorf("stderr\n  %s\nwant\n  %s", line, want)
 	}
 }
@@ -263,7 +265,8 @@ func (f *folder) put(file string, x *safetensors.Tensor) {
 
 // drop removes a tensor.
 func (f *folder) drop(file, name string) {
-	f.file[file] = slices.DeleteFunc(slices.Clone(f.file[file]), func(x *safetensors.Tensor) bool { return x.Name == name })
+	f.file[file] = slices.DeleteFunc(slices.Clone(f.file[file]),
+		func(x *safetensors.Tensor) bool { return x.Name == name })
 }
 
 // poke sets element i of a tensor, and leaves other folders' copies alone.

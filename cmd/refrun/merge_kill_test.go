@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// TestMergeKills: a merge or an export that is killed while it writes leaves nothing of the size of its file behind once
-// it is called again, and that makes what one makes that nobody disturbs.
+// TestMergeKills: a merge or an export that is killed while it writes leaves nothing of the size of its file behind
+// once it is called again, and that makes what one makes that nobody disturbs.
 func TestMergeKills(t *testing.T) {
 	datasetFile(t, 4, 30)
 	ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--rate", "10")
 	ok(t, "dataset", "run", "set")
 	for _, c := range []struct{ verb, out, file string }{
-		{"merge", "all.safetensors", "all.safetensors"}, {"merge", "all.h5", "all.h5"}, {"export", "out", "out/00000003.safetensors"},
+		{"merge", "all.safetensors", "all.safetensors"}, {"merge", "all.h5", "all.h5"},
+		{"export", "out", "out/00000003.safetensors"},
 	} {
 		args := []string{"dataset", c.verb, "set", "-o", c.out, "--force"}
 		if c.verb == "export" {

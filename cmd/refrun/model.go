@@ -41,8 +41,10 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 func (c *command) modelFlags() *modelFlags {
 	m := new(modelFlags)
 	c.flags.StringVar(&m.onnx, "onnx", "", "ONNX `file`: evaluate this network once")
-	c.flags.StringVar(&m.graph, "graph", "", "`file` of a network as docs/FORMATS.md describes it, NAME.json with its weights beside it: evaluate it once")
-	c.flags.Var(&m.inputs, "input", "`NAME=FILE` of an input of the network, .npy, .npz or .safetensors (the latter two with :TENSOR if they hold several), or a FILE of all inputs by their names; may be repeated")
+	c.flags.StringVar(&m.graph, "graph", "",
+		"`file` of a network as docs/FORMATS.md describes it, NAME.json with its weights beside it: evaluate it once")
+	c.flags.Var(&m.inputs, "input", "`NAME=FILE` of an input of the network, .npy, .npz or .safetensors (the latter "+
+		"two with :TENSOR if they hold several), or a FILE of all inputs by their names; may be repeated")
 	return m
 }
 
@@ -100,7 +102,9 @@ func openONNX(path string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model{path, of.Producer, of.Opset, of.Inputs, of.Outputs, map[string]*tensor.Tensor{}, of.Graph, of.Close, of}, nil
+	return &model{
+		path, of.Producer, of.Opset, of.Inputs, of.Outputs, map[string]*tensor.Tensor{}, of.Graph, of.Close, of,
+	}, nil
 }
 
 func openNetwork(path string) (*model, error) {
@@ -108,7 +112,8 @@ func openNetwork(path string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &model{path: path, producer: of.ProducedBy, outputs: of.Outputs, given: map[string]*tensor.Tensor{}, close: func() error { return nil }}
+	r := &model{path: path, producer: of.ProducedBy, outputs: of.Outputs, given: map[string]*tensor.Tensor{},
+		close: func() error { return nil }}
 	for _, in := range of.Inputs {
 		x := onnx.Input{Name: in.Name, Rank: true, Type: typeNamed(in.Dtype)}
 		for _, d := range in.Type.Shape {
@@ -119,7 +124,8 @@ func openNetwork(path string) (*model, error) {
 	r.graph = func(given map[string]onnx.Given) (*graph.Graph, []string, error) {
 		for _, in := range of.Inputs {
 			if x := given[in.Name].Value; x != nil && !slices.Equal(x.Shape, in.Type.Shape) {
-				return nil, nil, fmt.Errorf("input %.60q: shape %v: want %v, for which the file is", in.Name, x.Shape, in.Type.Shape)
+				return nil, nil, fmt.Errorf("input %.60q: shape %v: want %v, for which the file is", in.Name,
+					x.Shape, in.Type.Shape)
 			}
 		}
 		return of.Graph, nil, nil

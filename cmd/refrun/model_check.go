@@ -89,7 +89,8 @@ func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
 		return fmt.Errorf("%s: %w", m.path(), err)
 	}
 	r.Notes = append(r.Notes, layerNotes(unknown)...)
-	out := modelCheckReport{Model: m.path(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Text: render.Text(r), Report: r}
+	out := modelCheckReport{Model: m.path(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began),
+		time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Text: render.Text(r), Report: r}
 	r.Made = made(m.path(), m.again(outputs, w))
 	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
 	if c.json {
@@ -305,7 +306,8 @@ func deviceLayers(file string, g *graph.Graph) (map[int]*tensor.Tensor, []string
 		layers[v] = t
 	}
 	if len(layers) == 0 {
-		return nil, nil, fmt.Errorf("--layers: %s: %s, and none has the name of a value of the network: want such as %.60q", file, plural(len(names), "tensor"), g.Name(&g.Nodes[0]))
+		return nil, nil, fmt.Errorf("--layers: %s: %s, and none has the name of a value of the network: "+
+			"want such as %.60q", file, plural(len(names), "tensor"), g.Name(&g.Nodes[0]))
 	}
 	return layers, unknown, nil
 }

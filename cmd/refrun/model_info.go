@@ -28,10 +28,11 @@ type modelInfo struct {
 	reasons     []string       // the same, in a line for each reason
 	Open        string         `json:"open,omitempty"`       // why no graph could be made yet
 	Operations  map[string]int `json:"operations,omitempty"` // of the graph, how often each
-	NotJudged   []string       `json:"not_judged,omitempty"` // operations of which check does not know what right devices return
-	Nodes       int            `json:"nodes,omitempty"`
-	Parameters  int64          `json:"parameters,omitempty"`
-	FLOPs       int64          `json:"flops,omitempty"` // two for each multiplication of a product, in one evaluation
+	// operations of which check does not know what right devices return
+	NotJudged  []string `json:"not_judged,omitempty"`
+	Nodes      int      `json:"nodes,omitempty"`
+	Parameters int64    `json:"parameters,omitempty"`
+	FLOPs      int64    `json:"flops,omitempty"` // two for each multiplication of a product, in one evaluation
 }
 
 // modelInfo says what a network is.
@@ -79,7 +80,8 @@ func (c *command) modelInfo(m *modelFlags) error {
 	}
 	c.printModel(out)
 	if unsupported != nil {
-		return fmt.Errorf("%s: %s: not supported: want an export without, or what the list says", m.path(), plural(len(unsupported), "node"))
+		return fmt.Errorf("%s: %s: not supported: want an export without, or what the list says", m.path(),
+			plural(len(unsupported), "node"))
 	}
 	return nil
 }

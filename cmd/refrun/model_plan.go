@@ -46,8 +46,10 @@ func (c *command) modelPlan(m *modelFlags, f *benchFlags) (*planReport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.path(), err)
 	}
-	r := &planReport{Mode: mode.String(), What: m.path(), Compiled: true, Kernels: append([]graphplan.Node{}, fast.Nodes()...), FLOPs: 2 * p.Products(),
-		Build: fast.Build().Seconds(), Arena: fast.Arena(), Weights: fast.Bytes(), PaysFrom: -1}
+	r := &planReport{
+		Mode: mode.String(), What: m.path(), Compiled: true, Kernels: append([]graphplan.Node{}, fast.Nodes()...),
+		FLOPs: 2 * p.Products(), Build: fast.Build().Seconds(), Arena: fast.Arena(), Weights: fast.Bytes(), PaysFrom: -1,
+	}
 	for _, n := range r.Kernels {
 		r.Passes, r.Bytes = max(r.Passes, n.Pass), r.Bytes+n.Bytes
 	}
@@ -61,7 +63,8 @@ func (c *command) modelPlan(m *modelFlags, f *benchFlags) (*planReport, error) {
 		out = append(out, tensor.New(p.Type(v).Format, p.Type(v).Shape...))
 	}
 	row, general := benchRow{}, benchRow{}
-	row.time(float64(r.FLOPs), time.Duration(f.seconds*float64(time.Second)), func() { err = cmp.Or(fast.Run(nil, noise.Time{}, out, b.in), err) })
+	row.time(float64(r.FLOPs), time.Duration(f.seconds*float64(time.Second)),
+		func() { err = cmp.Or(fast.Run(nil, noise.Time{}, out, b.in), err) })
 	general.time(float64(r.FLOPs), 1, func() {
 		_, e := p.Run(new(graph.Run), b.in...)
 		err = cmp.Or(err, e)

@@ -20,11 +20,14 @@ var modelProbes = []struct {
 	name, what string
 	of         func(i int, z float64) float64
 }{
-	{"integers", "whole numbers from -3 to 3: sums of them are exact", func(i int, z float64) float64 { return float64(max(-3, min(3, int(2*z)))) }},
+	{"integers", "whole numbers from -3 to 3: sums of them are exact",
+		func(i int, z float64) float64 { return float64(max(-3, min(3, int(2*z)))) }},
 	{"normal", "normal draws", func(i int, z float64) float64 { return z }},
 	{"small", "normal draws, times 1e-4: a norm's eps rules", func(i int, z float64) float64 { return 1e-4 * z }},
-	{"large", "normal draws, times 100: exp overflows in half without its maximum", func(i int, z float64) float64 { return 100 * z }},
-	{"mean", "normal draws, plus 8: a variance as a difference of squares cancels", func(i int, z float64) float64 { return 8 + z }},
+	{"large", "normal draws, times 100: exp overflows in half without its maximum",
+		func(i int, z float64) float64 { return 100 * z }},
+	{"mean", "normal draws, plus 8: a variance as a difference of squares cancels",
+		func(i int, z float64) float64 { return 8 + z }},
 	{"impulses", "zeros, and 1 at every 101st number: each shows what it reaches", func(i int, z float64) float64 {
 		if i%101 == 50 {
 			return 1

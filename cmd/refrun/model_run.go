@@ -82,14 +82,17 @@ func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) 
 		return fmt.Errorf("%s: %w", m.path(), err)
 	}
 	seconds := max(time.Since(start), time.Nanosecond).Seconds()
-	r := modelReport{Model: m.path(), Mode: mode.String(), Contract: graph.Contract, Fixed: b.fixed, Output: out, Nodes: len(b.graph.Nodes),
-		Products: p.Products(), Seconds: seconds, GFLOPS: 2 * float64(p.Products()) / seconds / 1e9, ISA: c.isa, Threads: runtime.GOMAXPROCS(0), PeakBytes: peakBytes()}
+	r := modelReport{Model: m.path(), Mode: mode.String(),
+		Contract: graph.Contract, Fixed: b.fixed, Output: out, Nodes: len(b.graph.Nodes), Products: p.Products(),
+		Seconds: seconds, GFLOPS: 2 * float64(p.Products()) / seconds / 1e9, ISA: c.isa, Threads: runtime.GOMAXPROCS(0),
+		PeakBytes: peakBytes()}
 	all := sha256.New()
 	for k, t := range y {
 		raw := rawBytes(t)
 		all.Write(raw)
 		sum := sha256.Sum256(raw)
-		r.Outputs = append(r.Outputs, modelOutput{n.outputs[k], append([]int{}, t.Shape...), t.Format.String(), hex.EncodeToString(sum[:])})
+		r.Outputs = append(r.Outputs,
+			modelOutput{n.outputs[k], append([]int{}, t.Shape...), t.Format.String(), hex.EncodeToString(sum[:])})
 	}
 	r.Digest = hex.EncodeToString(all.Sum(nil))
 	if out != "" {

@@ -58,8 +58,11 @@ func TestModel(t *testing.T) {
 	for _, isa := range asm.ISAs() {
 		for _, more := range [][]string{{"--input", in}, {"--input", "x=" + in + ":x", "--threads", "3"}} {
 			r := refrun(t, slices.Concat(args, more, []string{"--isa", isa})...)
-			has(t, "run", r.decode(t), object{"model": word, "mode": word, "contract": word, "digest": word, "nodes": number, "products": number, "seconds": number,
-				"gflops": number, "isa": word, "threads": number, "peak_bytes": number, "outputs": []any{object{"name": word, "shape": []any{number}, "format": word, "digest": word}}})
+			has(t, "run", r.decode(t), object{
+				"model": word, "mode": word, "contract": word, "digest": word, "nodes": number, "products": number,
+				"seconds": number, "gflops": number, "isa": word, "threads": number, "peak_bytes": number,
+				"outputs": []any{object{"name": word, "shape": []any{number}, "format": word, "digest": word}},
+			})
 			if d := r.decode(t)["digest"].(string); digest == "" {
 				digest = d
 			} else if d != digest {
@@ -67,7 +70,8 @@ func TestModel(t *testing.T) {
 			}
 		}
 	}
-	if f64 := refrun(t, append(args, "--input", in, "--precision", "float64")...).decode(t); f64["digest"] == digest || f64["mode"] != "float64" {
+	if f64 := refrun(t, append(args, "--input", in, "--precision", "float64")...).decode(t); f64["digest"] == digest ||
+		f64["mode"] != "float64" {
 		t.Errorf("float64: %v", f64)
 	}
 	want := outputsOf(t, in, "float64")
@@ -76,7 +80,8 @@ func TestModel(t *testing.T) {
 		if r := refrun(t, append(args, "--input", in, "-o", path)...); r.code != 0 {
 			t.Fatal(r.stderr)
 		}
-		refrun(t, append(args, "--input", in, "-o", path)...).refused(t, "run", "-o: "+path+": exists: want another file, or --force to overwrite it")
+		refrun(t, append(args, "--input", in, "-o", path)...).refused(t, "run",
+			"-o: "+path+": exists: want another file, or --force to overwrite it")
 		if r := refrun(t, append(args, "--input", in, "-o", path, "--force")...); r.code != 0 {
 			t.Error(r.stderr)
 		}
@@ -86,17 +91,21 @@ func TestModel(t *testing.T) {
 			t.Errorf("number %d: %v, want %v", i, v, want[i])
 		}
 	}
-	if r := refrun(t, "compare", filepath.Join(dir, "y.npy"), filepath.Join(dir, "y.safetensors"), "--json"); r.decode(t)["max_abs"] != 0. {
+	if r := refrun(t, "compare", filepath.Join(dir, "y.npy"), filepath.Join(dir, "y.safetensors"),
+		"--json"); r.decode(t)["max_abs"] != 0. {
 		t.Errorf("the files differ: %s", r.stdout)
 	}
-	if r := refrun(t, "run", "--onnx", m, "--input", in); r.code != 0 || !strings.Contains(r.stdout, "23 operations") || !strings.Contains(r.stdout, digest) {
+	if r := refrun(t, "run", "--onnx", m, "--input", in); r.code != 0 || !strings.Contains(r.stdout, "23 operations") ||
+		!strings.Contains(r.stdout, digest) {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 }
 
 // TestEntryName: names of outputs as those of an archive.
 func TestEntryName(t *testing.T) {
-	for name, want := range map[string]string{"y": "y", "/fc/Gemm_output_0": "fc/Gemm_output_0", "Identity:0": "Identity_0"} {
+	for name, want := range map[string]string{
+		"y": "y", "/fc/Gemm_output_0": "fc/Gemm_output_0", "Identity:0": "Identity_0",
+	} {
 		if got := entryName(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -107,8 +116,9 @@ func TestEntryName(t *testing.T) {
 func TestModelInfo(t *testing.T) {
 	m, _ := fixture(t, "resnet")
 	r := refrun(t, "info", "--onnx", m, "--json").decode(t)
-	has(t, "info", r, object{"model": word, "producer": word, "opset": number, "inputs": []any{word}, "outputs": []any{word}, "supported": truth,
-		"operations": object{"conv2d": number}, "nodes": number, "parameters": number, "flops": number})
+	has(t, "info", r, object{"model": word, "producer": word, "opset": number, "inputs": []any{word},
+		"outputs": []any{word}, "supported": truth, "operations": object{"conv2d": number}, "nodes": number,
+		"parameters": number, "flops": number})
 	if r["parameters"] != 29794. || r["nodes"] != 23. || r["inputs"].([]any)[0] != "x float32 [1,3,64,64]" {
 		t.Errorf("%v", r)
 	}
@@ -117,11 +127,13 @@ func TestModelInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	strange := filepath.Join(t.TempDir(), "m.onnx")
-	if err := os.WriteFile(strange, bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("Relu"), []byte("Rely")), []byte("MaxPool"), []byte("MinPool")), 0o600); err != nil {
+	if err := os.WriteFile(strange, bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("Relu"), []byte("Rely")),
+		[]byte("MaxPool"), []byte("MinPool")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bad := refrun(t, "info", "--onnx", strange)
-	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 1 || !strings.Contains(bad.stdout, `unsupported  Rely 7, MinPool 1: not supported`) || strings.Count(bad.stderr, "\n") != 1 {
+	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 1 || !strings.Contains(bad.stdout,
+		`unsupported  Rely 7, MinPool 1: not supported`) || strings.Count(bad.stderr, "\n") != 1 {
 		t.Errorf("exit code %d\n%s%s", bad.code, bad.stdout, bad.stderr)
 	}
 	_, in := fixture(t, "resnet")
@@ -152,15 +164,18 @@ func TestModelFlags(t *testing.T) {
 	}
 	refrun(t, "run", "--input", in).refused(t, "run", "--input: want --onnx or --graph as well")
 	refrun(t, "info", "--input", in).refused(t, "info", "--input: want --onnx or --graph as well")
-	refrun(t, "run", "--onnx", "nowhere.onnx").refused(t, "run", "nowhere.onnx: no such file or directory: want an ONNX file")
+	refrun(t, "run", "--onnx", "nowhere.onnx").refused(t, "run",
+		"nowhere.onnx: no such file or directory: want an ONNX file")
 	refrun(t, "run", "--onnx", in).refused(t, "run", in+": ...")
 }
 
 // TestGraph: a network of docs/FORMATS.md is evaluated, and described, as one of ONNX is.
 func TestGraph(t *testing.T) {
 	dir := t.TempDir()
-	path, x, w := filepath.Join(dir, "net.json"), filepath.Join(dir, "x.safetensors"), filepath.Join(dir, "net.safetensors")
-	text := `{"inputs": [{"name": "x", "shape": [1, 2]}], "nodes": [{"op": "linear", "name": "fc", "in": ["x", "w"]}], "outputs": ["fc"]}`
+	path, x, w := filepath.Join(dir, "net.json"), filepath.Join(dir, "x.safetensors"),
+		filepath.Join(dir, "net.safetensors")
+	text := `{"inputs": [{"name": "x", "shape": [1, 2]}], "nodes": [{"op": "linear", "name": "fc", "in": ["x", ` +
+		`"w"]}], "outputs": ["fc"]}`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -174,17 +189,20 @@ func TestGraph(t *testing.T) {
 		}
 	}
 	out := filepath.Join(dir, "y.npz")
-	if r := refrun(t, "run", "--graph", path, "--input", x, "-o", out); r.code != 0 || !strings.Contains(r.stdout, "1 operation, 2 multiplications") {
+	if r := refrun(t, "run", "--graph", path, "--input", x, "-o", out); r.code != 0 ||
+		!strings.Contains(r.stdout, "1 operation, 2 multiplications") {
 		t.Fatalf("%d: %s%s", r.code, r.stdout, r.stderr)
 	}
 	if y := outputsOf(t, out, "fc"); !slices.Equal(y, []float64{25}) {
 		t.Errorf("3*3 + 4*4 is %v", y)
 	}
-	if r := refrun(t, "info", "--graph", path); r.code != 0 || strings.Contains(r.stdout, "opset") || !strings.Contains(r.stdout, "parameters   2\n") {
+	if r := refrun(t, "info", "--graph", path); r.code != 0 || strings.Contains(r.stdout, "opset") ||
+		!strings.Contains(r.stdout, "parameters   2\n") {
 		t.Errorf("info: %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 	refrun(t, "run", "--graph", path, "--onnx", path).refused(t, "run", "--graph: want it, or --onnx, one of them")
-	refrun(t, "run", "--graph", "nowhere.json").refused(t, "run", "nowhere.json: no such file or directory: want a network of docs/FORMATS.md")
+	refrun(t, "run", "--graph", "nowhere.json").refused(t, "run",
+		"nowhere.json: no such file or directory: want a network of docs/FORMATS.md")
 	refrun(t, "run", "--graph", x).refused(t, "run", x+": want a JSON object...")
 }
 
@@ -210,7 +228,8 @@ func TestModelCheck(t *testing.T) {
 	write(dev, map[string]*tensor.Tensor{"anything": y})
 	report, junit := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.xml")
 	r := refrun(t, append(args, "--output", dev, "--report", report, "--junit", junit)...)
-	has(t, "check", r.decode(t), object{"model": word, "verdict": word, "reason": word, "claim": word, "text": word, "isa": word, "threads": number, "seconds": number, "peak_bytes": number})
+	has(t, "check", r.decode(t), object{"model": word, "verdict": word, "reason": word, "claim": word, "text": word,
+		"isa": word, "threads": number, "seconds": number, "peak_bytes": number})
 	if v := r.decode(t)["verdict"]; r.code != 0 || v != "PASS-CONFORMING" {
 		t.Errorf("%d, %v: %v", r.code, v, r.decode(t)["reason"])
 	}
@@ -220,7 +239,8 @@ func TestModelCheck(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(report)
-	if again := "<th>Command</th><td>refrun check --onnx " + m + " --input " + in + " --output " + dev + "</td>"; err != nil || !strings.Contains(string(page), again) || !strings.Contains(string(page), "<footer>refrun "+version) {
+	if again := "<th>Command</th><td>refrun check --onnx " + m + " --input " + in + " --output " + dev + "</td>"; err !=
+		nil || !strings.Contains(string(page), again) || !strings.Contains(string(page), "<footer>refrun "+version) {
 		t.Errorf("no %q in the page, or no version (%v)", again, err)
 	}
 	y.Data[3] += 1e-3
@@ -229,7 +249,8 @@ func TestModelCheck(t *testing.T) {
 		t.Errorf("an output that is off by a thousandth: %d", r.code)
 	}
 	write(layers, map[string]*tensor.Tensor{"linear": y, "stranger": y})
-	if r := refrun(t, append(args, "--layers", layers)...); r.code != 1 || r.decode(t)["first_layer"] != "linear" || !strings.Contains(r.stdout, "no values of the network: stranger") {
+	if r := refrun(t, append(args, "--layers", layers)...); r.code != 1 || r.decode(t)["first_layer"] != "linear" ||
+		!strings.Contains(r.stdout, "no values of the network: stranger") {
 		t.Errorf("with layers: %d, %v", r.code, r.decode(t)["first_layer"])
 	}
 	for _, k := range []struct {
@@ -238,11 +259,14 @@ func TestModelCheck(t *testing.T) {
 	}{
 		{nil, "--output: missing: want the file of the outputs that the device returned"},
 		{[]string{"--output", "z=" + dev}, `--output: "z": not an output of the network: want linear`},
-		{[]string{"--output", dev, "--claim", "float64"}, "--claim: precision float64: want float32, tf32, float16 or bfloat16"},
-		{[]string{"--output", dev, "--noise", "none"}, "--noise: says nothing of a network: want it without --onnx and --graph"},
+		{[]string{"--output", dev, "--claim", "float64"},
+			"--claim: precision float64: want float32, tf32, float16 or bfloat16"},
+		{[]string{"--output", dev, "--noise", "none"},
+			"--noise: says nothing of a network: want it without --onnx and --graph"},
 		{[]string{"--output", in}, in + ": 3 tensors: want ..."},
 		{[]string{"--output", "y.txt"}, "--output: y.txt: want a .npy, .npz or .safetensors file"},
-		{[]string{"--layers", in}, "--layers: " + in + ": 3 tensors, and none has the name of a value of the network: want such as ..."},
+		{[]string{"--layers", in},
+			"--layers: " + in + ": 3 tensors, and none has the name of a value of the network: want such as ..."},
 	} {
 		refrun(t, append(args[:len(args)-1:len(args)-1], k.args...)...).refused(t, "check", k.want)
 	}
@@ -253,9 +277,11 @@ func TestModelCheck(t *testing.T) {
 func TestModelVerbs(t *testing.T) {
 	m, in := fixture(t, "painn")
 	r := refrun(t, "plan", "--onnx", m, "--input", in, "--seconds", "0.01", "--json").decode(t)
-	has(t, "plan", r, object{"kernels": []any{object{"name": word, "op": word, "kernel": word}}, "flops": number, "arena_bytes": number, "weight_bytes": number})
+	has(t, "plan", r, object{"kernels": []any{object{"name": word, "op": word, "kernel": word}}, "flops": number,
+		"arena_bytes": number, "weight_bytes": number})
 	r = refrun(t, "study", "--onnx", m, "--input", in, "--json").decode(t)
-	has(t, "study", r, object{"model": word, "rows": []any{object{"twin": word, "max_abs": number, "rms_over_std": number}}})
+	has(t, "study", r,
+		object{"model": word, "rows": []any{object{"twin": word, "max_abs": number, "rms_over_std": number}}})
 	dir := filepath.Join(t.TempDir(), "probes")
 	files := refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir, "--json").decode(t)["files"].([]any)
 	if len(files) != len(modelProbes) {
@@ -266,9 +292,11 @@ func TestModelVerbs(t *testing.T) {
 			t.Errorf("%s: %s", f, r.stderr)
 		}
 	}
-	refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir).refused(t, "probe", "-o: "+dir+": holds 7 files: want a folder that is new or empty")
+	refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir).refused(t, "probe",
+		"-o: "+dir+": holds 7 files: want a folder that is new or empty")
 	refrun(t, "probe", "--onnx", m, "-o", dir+"2").refused(t, "probe", "--input: z: whole numbers: want them given")
-	refrun(t, "plan", "--onnx", m, "--precision", "float64").refused(t, "plan", "--precision: float64: is evaluated by definition: want another precision")
+	refrun(t, "plan", "--onnx", m, "--precision", "float64").refused(t, "plan",
+		"--precision: float64: is evaluated by definition: want another precision")
 }
 
 // modelPairs are what is concluded of networks.
@@ -279,10 +307,13 @@ func modelPairs() []pair {
 		{"--layers: no values of the network: a", fmt.Sprint(layerNotes([]string{"a"})), fmt.Sprint(layerNotes(nil))},
 		{"sizes depend on the numbers of input x", ran(modelReport{Fixed: []string{"x"}}), ran(modelReport{})},
 		{"an unknown program", said(modelInfo{}), said(modelInfo{Producer: "pytorch"})},
-		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}), said(modelInfo{Supported: true})},
+		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}),
+			said(modelInfo{Supported: true})},
 		{"unsupported  Loop", said(modelInfo{reasons: []string{"Loop"}}), said(modelInfo{Supported: true})},
-		{"parameters   5\nFLOPs        8 in one evaluation", said(modelInfo{Supported: true, Parameters: 5, FLOPs: 8}), said(modelInfo{Parameters: 5, FLOPs: 8})},
-		{"not judged   prod: check skips what has them", said(modelInfo{Supported: true, NotJudged: []string{"prod"}}), said(modelInfo{Supported: true})},
+		{"parameters   5\nFLOPs        8 in one evaluation", said(modelInfo{Supported: true, Parameters: 5, FLOPs: 8}),
+			said(modelInfo{Parameters: 5, FLOPs: 8})},
+		{"not judged   prod: check skips what has them", said(modelInfo{Supported: true, NotJudged: []string{"prod"}}),
+			said(modelInfo{Supported: true})},
 		{"operations   2:", said(modelInfo{Supported: true, Nodes: 2}), said(modelInfo{Nodes: 2})},
 	}
 }
@@ -296,8 +327,11 @@ func hostileModels(t *testing.T) (all []hostile) {
 		t.Fatal(err)
 	}
 	times := bytes.Repeat
-	files := [][]byte{nil, {0}, {0x3a}, {0x3a, 0x80, 0x80, 0x80, 0x80, 0x08}, {0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, {0x3b}, []byte("not a model"),
-		times([]byte{0x3a, 0}, 1<<20), times([]byte{0x3a, 2, 0x0a, 0}, 1<<19), times([]byte{0x42, 0}, 1<<20), append([]byte{0x42, 2, 0x10, 20}, times([]byte{0x3a, 4, 0x0a, 2, 0x22, 0}, 1<<17)...)}
+	files := [][]byte{nil, {0}, {0x3a}, {0x3a, 0x80, 0x80, 0x80, 0x80, 0x08}, {
+		0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+	}, {0x3b}, []byte("not a model"),
+		times([]byte{0x3a, 0}, 1<<20), times([]byte{0x3a, 2, 0x0a, 0}, 1<<19), times([]byte{0x42, 0}, 1<<20),
+		append([]byte{0x42, 2, 0x10, 20}, times([]byte{0x3a, 4, 0x0a, 2, 0x22, 0}, 1<<17)...)}
 	for n := 1; n < len(b); n += len(b) / 40 {
 		files = append(files, b[:n])
 		changed := slices.Clone(b)
@@ -313,7 +347,8 @@ func hostileModels(t *testing.T) (all []hostile) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, hostile{"models", []string{"run", "--onnx", path, "--input", in}}, hostile{"models", []string{"info", "--onnx", path, "--json", "--steps", "1"}})
+		all = append(all, hostile{"models", []string{"run", "--onnx", path, "--input", in}},
+			hostile{"models", []string{"info", "--onnx", path, "--json", "--steps", "1"}})
 	}
 	return all
 }

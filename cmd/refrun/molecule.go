@@ -87,11 +87,15 @@ func runMolecule(c *command) error {
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its state dict")
 	c.flags.StringVar(&f.onnx, "onnx", "", "ONNX `file` of a network, in place of both")
 	c.flags.StringVar(&f.graph, "graph", "", "`file` of a network as refrun.record of Python writes it, in place of both")
-	c.flags.StringVar(&f.pairs, "pairs", "", "safetensors `file` with edges [2,P], the neighbours of the only molecule: who receives, who sends")
-	c.flags.Float64Var(&f.cutoff, "cutoff", 0, "`distance` up to which atoms are neighbours, for an ONNX file that takes pairs")
-	c.flags.StringVar(&f.precision, "precision", "", "`name` of the arithmetic: float64, float32, tf32, float16 or bfloat16 (default float32)")
+	c.flags.StringVar(&f.pairs, "pairs", "",
+		"safetensors `file` with edges [2,P], the neighbours of the only molecule: who receives, who sends")
+	c.flags.Float64Var(&f.cutoff, "cutoff", 0,
+		"`distance` up to which atoms are neighbours, for an ONNX file that takes pairs")
+	c.flags.StringVar(&f.precision, "precision", "",
+		"`name` of the arithmetic: float64, float32, tf32, float16 or bfloat16 (default float32)")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`name` of the rules of half precisions: cuda or cpu")
-	c.flags.StringVar(&f.claim, "claim", "", "`precision` that the device claims whose energies and forces the file has: check them")
+	c.flags.StringVar(&f.claim, "claim", "",
+		"`precision` that the device claims whose energies and forces the file has: check them")
 	c.flags.StringVar(&f.out, "o", "", "extended XYZ `file` to write, with energies and forces")
 	c.flags.BoolVar(&f.force, "force", false, "overwrite the output")
 	if err := c.parse(1); err != nil {
@@ -109,7 +113,8 @@ func runMolecule(c *command) error {
 		return err
 	}
 	defer done()
-	r := &moleculeReport{File: c.pos[0], Network: cmp.Or(f.onnx, f.graph, f.weights), Contract: graph.Contract, Output: f.out, ISA: c.isa, Threads: runtime.GOMAXPROCS(0)}
+	r := &moleculeReport{File: c.pos[0], Network: cmp.Or(f.onnx, f.graph, f.weights), Contract: graph.Contract,
+		Output: f.out, ISA: c.isa, Threads: runtime.GOMAXPROCS(0)}
 	if err := f.evaluate(r, n, all); err != nil {
 		return fmt.Errorf("%s: %w", r.Network, err)
 	}
@@ -267,7 +272,9 @@ func (f *moleculeFlags) evaluate(r *moleculeReport, n molecule.Network, all []*m
 		}
 		row.Force = finite(largest)
 		r.Molecules = append(r.Molecules, row)
-		written = append(written, &molecule.Molecule{Numbers: m.Numbers, Positions: m.Positions, Energy: &a.Energies[0], Forces: a.Forces, Info: m.Info})
+		written = append(written, &molecule.Molecule{
+			Numbers: m.Numbers, Positions: m.Positions, Energy: &a.Energies[0], Forces: a.Forces, Info: m.Info,
+		})
 	}
 	r.Seconds = max(time.Since(began), time.Nanosecond).Seconds()
 	if err := f.symmetries(r, n, all[0]); err != nil {
@@ -285,7 +292,8 @@ func (f *moleculeFlags) evaluate(r *moleculeReport, n molecule.Network, all []*m
 	if f.out == "" {
 		return nil
 	}
-	if err := disk.Replace(f.out, 0o666, func(w io.Writer) error { return molecule.WriteXYZ(w, written, mode.Wide()) }); err != nil {
+	if err := disk.Replace(f.out, 0o666,
+		func(w io.Writer) error { return molecule.WriteXYZ(w, written, mode.Wide()) }); err != nil {
 		return fmt.Errorf("-o: %s: %w", f.out, err)
 	}
 	return nil

@@ -73,7 +73,8 @@ func moleculeFiles(t *testing.T) (xyz, config, weights, device string) {
 		}
 		b.WriteString("\n")
 	}
-	return write("ten.xyz", tenAtoms), write("painn.json", `{"model": "painn", "cutoff": 5}`), filepath.Join(moleculeData, "weights.safetensors"), write("device.xyz", b.String())
+	return write("ten.xyz", tenAtoms), write("painn.json", `{"model": "painn", "cutoff": 5}`),
+		filepath.Join(moleculeData, "weights.safetensors"), write("device.xyz", b.String())
 }
 
 // TestMolecule: energies and forces of a network, whose symmetries hold, and a device that is right.
@@ -86,10 +87,15 @@ func TestMolecule(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
 	}
-	has(t, "molecule", r.decode(t), object{"file": word, "network": word, "mode": word, "contract": word, "output": word, "seconds": number, "isa": word, "threads": number,
-		"molecules":  []any{object{"formula": word, "atoms": number, "energy": number, "largest_force": number}},
-		"symmetries": []any{object{"name": word, "energy": number, "forces": number, "limit": number, "holds": truth}},
-		"check":      object{"verdict": word, "claim": word, "of": []any{object{"quantity": word, "verdict": word, "rms": number, "rms_limit": number, "rms_size": number, "worst": number, "worst_at": []any{number}, "beyond_limit": number}}}})
+	has(t, "molecule", r.decode(t), object{"file": word, "network": word, "mode": word, "contract": word,
+		"output": word, "seconds": number, "isa": word, "threads": number, "molecules": []any{
+			object{"formula": word, "atoms": number, "energy": number, "largest_force": number},
+		}, "symmetries": []any{
+			object{"name": word, "energy": number, "forces": number, "limit": number, "holds": truth},
+		}, "check": object{"verdict": word, "claim": word, "of": []any{object{
+			"quantity": word, "verdict": word, "rms": number, "rms_limit": number, "rms_size": number, "worst": number,
+			"worst_at": []any{number}, "beyond_limit": number,
+		}}}})
 	data, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +105,8 @@ func TestMolecule(t *testing.T) {
 		t.Fatalf("%v: %s", err, data)
 	}
 	recorded := filepath.Join(moleculeData, "ch4.safetensors")
-	if r := refrun(t, append(args, "--pairs", recorded)...); r.code != 0 || strings.Contains(r.stdout, "permutation") || !strings.Contains(r.stdout, "forces   PASS") {
+	if r := refrun(t, append(args, "--pairs", recorded)...); r.code != 0 || strings.Contains(r.stdout, "permutation") ||
+		!strings.Contains(r.stdout, "forces   PASS") {
 		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 	text, err := os.ReadFile(device)
@@ -123,8 +130,9 @@ func TestStudent(t *testing.T) {
 	if r.code != 1 {
 		t.Errorf("exit code %d, want 1: %s", r.code, r.stderr)
 	}
-	for _, says := range []string{"FAIL permutation", "FAIL rotation", "ok translation", "not tested: the network takes one molecule at a time",
-		"4 nodes put several numbers to one place", "the export has lost a scatter's reduction", `it has no kernel for EyeLike "/EyeLike" of bool`} {
+	for _, says := range []string{"FAIL permutation", "FAIL rotation", "ok translation",
+		"not tested: the network takes one molecule at a time", "4 nodes put several numbers to one place",
+		"the export has lost a scatter's reduction", `it has no kernel for EyeLike "/EyeLike" of bool`} {
 		if !strings.Contains(unfolded(r.stdout), says) {
 			t.Errorf("does not say %q:\n%s", says, r.stdout)
 		}
@@ -140,10 +148,14 @@ func TestMoleculeRefusals(t *testing.T) {
 		says string
 	}{
 		{[]string{ten}, "--model and --weights: want both, or --onnx"},
-		{[]string{ten, "--onnx", student, "--model", config}, "--onnx, --graph: a network of its own: want it without --model and --weights"},
-		{[]string{ten, "--model", config, "--weights", weights, "--cutoff", "5"}, "--cutoff: says nothing of a configuration, which has its own: want it with --onnx"},
-		{[]string{ten, "--onnx", student, "--cutoff", "5"}, student + ": --cutoff, --pairs: the network takes no pairs, and finds its own: want neither"},
-		{[]string{ten, "--model", config, "--weights", weights, "--claim", "float32"}, weights + ": molecule 0: no energy and no forces: want those of the device"},
+		{[]string{ten, "--onnx", student, "--model", config},
+			"--onnx, --graph: a network of its own: want it without --model and --weights"},
+		{[]string{ten, "--model", config, "--weights", weights, "--cutoff", "5"},
+			"--cutoff: says nothing of a configuration, which has its own: want it with --onnx"},
+		{[]string{ten, "--onnx", student, "--cutoff", "5"},
+			student + ": --cutoff, --pairs: the network takes no pairs, and finds its own: want neither"},
+		{[]string{ten, "--model", config, "--weights", weights, "--claim", "float32"},
+			weights + ": molecule 0: no energy and no forces: want those of the device"},
 		{[]string{ten, "--model", config, "--weights", weights, "--precision", "float8"}, ""},
 		{[]string{weights, "--model", config, "--weights", weights}, ""},
 		{[]string{device, "--model", weights, "--weights", weights}, ""},
@@ -151,7 +163,8 @@ func TestMoleculeRefusals(t *testing.T) {
 		{[]string{device, "--model", config, "--weights", weights, "--pairs", weights}, ""},
 	} {
 		r := refrun(t, append([]string{"molecule"}, k.args...)...)
-		if r.code != 2 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || k.says != "" && r.stderr != "refrun molecule: "+k.says+"\n" {
+		if r.code != 2 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 ||
+			k.says != "" && r.stderr != "refrun molecule: "+k.says+"\n" {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q, want %q", k.args, r.code, r.stdout, r.stderr, k.says)
 		}
 	}
@@ -176,19 +189,23 @@ func moleculePairs() []pair {
 	lost := report(func(r *moleculeReport) { r.Overwritten, r.Permuted = []string{"a"}, &small })
 	return []pair{
 		{"which --json and -o have", report(func(r *moleculeReport) { r.Molecules = make([]moleculeRow, 30) }), none},
-		{"NaN or infinite", none, report(func(r *moleculeReport) { r.Molecules[0] = moleculeRow{Energy: &small, Force: &small} })},
+		{"NaN or infinite", none,
+			report(func(r *moleculeReport) { r.Molecules[0] = moleculeRow{Energy: &small, Force: &small} })},
 		{"symmetry of the first", report(func(r *moleculeReport) { r.Symmetries = []molecule.Symmetry{{}} }), none},
 		{"not tested: why", report(func(r *moleculeReport) { r.Symmetries = []molecule.Symmetry{{Open: "why"}} }), none},
 		{"put several numbers to one place, where the last one stays: a.", lost, none},
-		{"With all of them added up, atoms in another order change the energy by 1.00e-16 of it only", lost, report(func(r *moleculeReport) { r.Overwritten = []string{"a"} })},
+		{"With all of them added up, atoms in another order change the energy by 1.00e-16 of it only", lost,
+			report(func(r *moleculeReport) { r.Overwritten = []string{"a"} })},
 		{"the export has lost a scatter's reduction", lost, none},
-		{"ONNX Runtime does not load this file on a CPU: it has no kernel for EyeLike", report(func(r *moleculeReport) { r.NoKernel = []string{"EyeLike"} }), none},
+		{"ONNX Runtime does not load this file on a CPU: it has no kernel for EyeLike",
+			report(func(r *moleculeReport) { r.NoKernel = []string{"EyeLike"} }), none},
 		{"the device, which claims", checked(molecule.Pass, ""), none},
 		{", of molecule 0, atom 0", checked(molecule.Pass, ""), none},
 		{"FAIL: why", checked(molecule.Fail, "why"), checked(molecule.Pass, "")},
 		{"by no fault that is known here", checked(molecule.Fail, ""), checked(molecule.Fail, "why")},
 		{"not judged, since the file has none: forces of molecule 2", missing, checked(molecule.NoPower, "")},
 		{"not all that the network returns was judged", missing, checked(molecule.NoPower, "")},
-		{"right devices of this precision differ by as much as the numbers are", checked(molecule.NoPower, ""), checked(molecule.Pass, "")},
+		{"right devices of this precision differ by as much as the numbers are", checked(molecule.NoPower, ""),
+			checked(molecule.Pass, "")},
 	}
 }

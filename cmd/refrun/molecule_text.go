@@ -12,14 +12,16 @@ import (
 // moleculeText says the report in words.
 func moleculeText(r *moleculeReport) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s of %s\nmode %s, contract %s\n\n", fault.Printable(r.Network), plural(len(r.Molecules), "molecule"), fault.Printable(r.File), r.Mode, r.Contract)
+	fmt.Fprintf(&b, "%s, %s of %s\nmode %s, contract %s\n\n",
+		fault.Printable(r.Network), plural(len(r.Molecules), "molecule"), fault.Printable(r.File), r.Mode, r.Contract)
 	fmt.Fprintf(&b, "  molecule            atoms           energy    largest force\n")
 	for k, m := range r.Molecules {
 		if k == 20 && len(r.Molecules) > 25 {
 			fmt.Fprintf(&b, "  and %d more, which --json and -o have\n", len(r.Molecules)-k)
 			break
 		}
-		fmt.Fprintf(&b, "  %-18s %6d %16s %16s\n", fault.Printable(m.Formula), m.Atoms, orNaN(m.Energy, "%.9g"), orNaN(m.Force, "%.4g"))
+		fmt.Fprintf(&b, "  %-18s %6d %16s %16s\n",
+			fault.Printable(m.Formula), m.Atoms, orNaN(m.Energy, "%.9g"), orNaN(m.Force, "%.4g"))
 	}
 	symmetriesText(&b, r)
 	if c := r.Check; c != nil {
@@ -53,13 +55,18 @@ func symmetriesText(b *strings.Builder, r *moleculeReport) {
 		}
 	}
 	if len(r.Overwritten) > 0 {
-		fmt.Fprintf(b, "\n%s put several numbers to one place, where the last one stays: %s.\n", plural(len(r.Overwritten), "node"), fault.Printable(strings.Join(r.Overwritten[:min(len(r.Overwritten), 4)], ", ")))
+		fmt.Fprintf(b, "\n%s put several numbers to one place, where the last one stays: %s.\n",
+			plural(len(r.Overwritten), "node"),
+			fault.Printable(strings.Join(r.Overwritten[:min(len(r.Overwritten), 4)], ", ")))
 		if p := r.Permuted; p != nil && *p < 1e-9 {
-			fmt.Fprintf(b, "With all of them added up, atoms in another order change the energy by %s of it only:\nthe export has lost a scatter's reduction. Want opset 16 or newer, with reduction=add.\n", num(diff.Number(*p)))
+			fmt.Fprintf(b, "With all of them added up, atoms in another order change the energy by %s of it only:\n"+
+				"the export has lost a scatter's reduction. Want opset 16 or newer, with reduction=add.\n",
+				num(diff.Number(*p)))
 		}
 	}
 	if len(r.NoKernel) > 0 {
-		fmt.Fprintf(b, "\nONNX Runtime does not load this file on a CPU: it has no kernel for %s.\n", fault.Printable(strings.Join(r.NoKernel[:min(len(r.NoKernel), 4)], ", ")))
+		fmt.Fprintf(b, "\nONNX Runtime does not load this file on a CPU: it has no kernel for %s.\n",
+			fault.Printable(strings.Join(r.NoKernel[:min(len(r.NoKernel), 4)], ", ")))
 	}
 }
 
@@ -77,7 +84,8 @@ func checkText(b *strings.Builder, c *molecule.Report) {
 	}
 	fmt.Fprintf(b, "                     RMS error    right devices'      RMS size    largest error\n")
 	for _, v := range c.Of {
-		fmt.Fprintf(b, "  %-8s %-8s %11s   at most %7s   %11s      %11s, of molecule %d", v.Quantity, v.Verdict, num(v.RMS), num(v.Limit), num(v.Size), num(v.Worst), v.At[0])
+		fmt.Fprintf(b, "  %-8s %-8s %11s   at most %7s   %11s      %11s, of molecule %d",
+			v.Quantity, v.Verdict, num(v.RMS), num(v.Limit), num(v.Size), num(v.Worst), v.At[0])
 		if v.Quantity == "forces" {
 			fmt.Fprintf(b, ", atom %d", v.At[1])
 		}

@@ -29,19 +29,24 @@ func TestServeMore(t *testing.T) {
 	ones := func(name string, shape ...int) *safetensors.Tensor {
 		return servedTensor(t, name, shape, func(int) float64 { return 1 })
 	}
-	net := `{"inputs": [{"name": "x", "shape": [1,1]}], "nodes": [{"op": "expand", "name": "a", "in": ["x"], "attributes": {"size": [8192, 8192]}}, {"op": "relu", "name": "y", "in": ["a"]}], "outputs": ["y"]}`
+	net := `{"inputs": [{"name": "x", "shape": [1,1]}], "nodes": [{"op": "expand", "name": "a", "in": ["x"], ` +
+		`"attributes": {"size": [8192, 8192]}}, {"op": "relu", "name": "y", "in": ["a"]}], "outputs": ["y"]}`
 	small := ones("input", 1, 1, 2, 2)
-	answers, r := servedWith(t, []string{"--memory", "64MB"}, openServed(t, map[string]string{}), message(t, map[string]string{"do": "apply"}, ones("input", 1, 1, 2048, 2048)),
-		message(t, map[string]string{"do": "run", "rollout": `{"num_timesteps": 100000, "num_realizations": 100}`}, ones("start", 1, 2, 2)),
-		message(t, map[string]string{"do": "open", "id": "net", "graph": net}), message(t, map[string]string{"do": "open", "id": "exact", "graph": net, "precision": "float64"}),
-		message(t, map[string]string{"do": "apply", "id": "exact"}, ones("x", 1, 1)), message(t, map[string]string{"do": "apply"}, small),
-		binary.LittleEndian.AppendUint64(nil, 1<<30))
+	answers, r := servedWith(t, []string{"--memory", "64MB"}, openServed(t, map[string]string{}),
+		message(t, map[string]string{"do": "apply"}, ones("input", 1, 1, 2048, 2048)), message(t, map[string]string{
+			"do": "run", "rollout": `{"num_timesteps": 100000, "num_realizations": 100}`,
+		}, ones("start", 1, 2, 2)), message(t, map[string]string{"do": "open", "id": "net", "graph": net}),
+		message(t, map[string]string{"do": "open", "id": "exact", "graph": net, "precision": "float64"}),
+		message(t, map[string]string{"do": "apply", "id": "exact"}, ones("x", 1, 1)),
+		message(t, map[string]string{"do": "apply"}, small), binary.LittleEndian.AppendUint64(nil, 1<<30))
 	const most = " of memory: want at most 64 MB, which --memory says"
-	if r.code != exitUsage || r.stderr != "refrun serve: stdin: a message of 1073741824 bytes: it takes 1.07 GB"+most+"\n" || len(answers) != 7 {
+	if r.code != exitUsage || r.stderr != "refrun serve: stdin: a message of 1073741824 bytes: it takes 1.07 GB"+most+
+		"\n" || len(answers) != 7 {
 		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
 	}
-	for i, want := range []string{"", "input: states of an engine batch: 1 of 1x2048x2048 numbers: a step takes 101 MB", "trajectory: [100 100000 1 2 2]: it takes 160 MB",
-		"a: with output [8192 8192] the graph takes 1.07 GB", "", "a: with output [8192 8192] the graph takes 537 MB", ""} {
+	for i, want := range []string{"", "input: states of an engine batch: 1 of 1x2048x2048 numbers: a step takes 101 MB",
+		"trajectory: [100 100000 1 2 2]: it takes 160 MB", "a: with output [8192 8192] the graph takes 1.07 GB", "",
+		"a: with output [8192 8192] the graph takes 537 MB", ""} {
 		if want != "" {
 			want += most
 		}
@@ -77,19 +82,26 @@ func TestMoreThanThereIs(t *testing.T) {
 		n++
 	}
 	for name, c := range map[string]struct{ operator, rollout, part string }{
-		"grid":      {`"grid_size": 8192, "output_channels": 1, "num_layers": 1, "base_channels": 2`, "", "states of an engine batch: 1 of 1x8192x8192 numbers: a step takes 1.61 GB"},
-		"grid_most": {`"grid_size": 46000, "output_channels": 1, "num_layers": 1, "base_channels": 2`, "", "states of an engine batch"},
-		"batch":     {`"grid_size": 512, "output_channels": 1, "num_layers": 1, "base_channels": 2`, `, "engine_batch": 100, "num_realizations": 100`, ""},
-		"weights":   {`"grid_size": 8, "output_channels": 1, "num_layers": 5, "base_channels": 512`, "", "weights takes"},
-		"between":   {`"grid_size": 1024, "output_channels": 1, "num_layers": 1, "base_channels": 64`, "", "the graph takes"},
-		"nodes":     {`"grid_size": 256, "nodes": [{"op": "conv", "name": "wide", "out_channels": 4096, "kernel_size": 1}, {"op": "conv", "name": "b", "out_channels": 1, "kernel_size": 1}]`, "", "wide: with output [1 4096 256 256]"},
+		"grid": {`"grid_size": 8192, "output_channels": 1, "num_layers": 1, "base_channels": 2`, "",
+			"states of an engine batch: 1 of 1x8192x8192 numbers: a step takes 1.61 GB"},
+		"grid_most": {`"grid_size": 46000, "output_channels": 1, "num_layers": 1, "base_channels": 2`, "",
+			"states of an engine batch"},
+		"batch": {`"grid_size": 512, "output_channels": 1, "num_layers": 1, "base_channels": 2`,
+			`, "engine_batch": 100, "num_realizations": 100`, ""},
+		"weights": {`"grid_size": 8, "output_channels": 1, "num_layers": 5, "base_channels": 512`, "", "weights takes"},
+		"between": {`"grid_size": 1024, "output_channels": 1, "num_layers": 1, "base_channels": 64`, "", "the graph takes"},
+		"nodes": {`"grid_size": 256, "nodes": [{"op": "conv", "name": "wide", "out_channels": 4096, ` +
+			`"kernel_size": 1}, {"op": "conv", "name": "b", "out_channels": 1, "kernel_size": 1}]`, "",
+			"wide: with output [1 4096 256 256]"},
 	} {
 		rollout := `"num_timesteps": 9, "num_realizations": 1` + c.rollout
 		if c.rollout != "" {
 			rollout = `"num_timesteps": 9` + c.rollout
 		}
 		put(name+".json", `{"operator": {"input_channels": 1, %s}, "rollout": {%s}, "weights_seed": 1}`, c.operator, rollout)
-		for _, verb := range []string{"run --x0 zeros", "study --x0 zeros --steps 8", "plan --seconds 0.01", "bench --seconds 0.01"} {
+		for _, verb := range []string{
+			"run --x0 zeros", "study --x0 zeros --steps 8", "plan --seconds 0.01", "bench --seconds 0.01",
+		} {
 			if name == "batch" && !strings.HasPrefix(verb, "run") {
 				continue // these take fewer
 			}
@@ -100,40 +112,54 @@ func TestMoreThanThereIs(t *testing.T) {
 	small, relu := `[1,1]`, `{"op": "relu", "name": "y", "in": ["a"]}`
 	for name, c := range map[string]struct{ shape, nodes string }{
 		"expand": {small, `{"op": "expand", "name": "a", "in": ["x"], "attributes": {"size": [8192, 8192]}}, ` + relu},
-		"pad":    {small, `{"op": "pad", "name": "a", "in": ["x"], "attributes": {"before": [8192, 8192], "after": [0, 0]}}, ` + relu},
+		"pad": {small, `{"op": "pad", "name": "a", "in": ["x"], "attributes": {"before": [8192, 8192], ` +
+			`"after": [0, 0]}}, ` + relu},
 		"repeat": {small, `{"op": "repeat", "name": "a", "in": ["x"], "attributes": {"repeats": [65536, 65536]}}, ` + relu},
-		"outer":  {`[8192,1]`, `{"op": "transpose", "name": "t", "in": ["x"], "attributes": {"dim0": 0, "dim1": 1}}, {"op": "mul", "name": "y", "in": ["x", "t"]}`},
-		"input":  {`[65536,65536]`, `{"op": "relu", "name": "y", "in": ["x"]}`},
+		"outer": {`[8192,1]`, `{"op": "transpose", "name": "t", "in": ["x"], "attributes": {"dim0": 0, "dim1": 1}}, ` +
+			`{"op": "mul", "name": "y", "in": ["x", "t"]}`},
+		"input": {`[65536,65536]`, `{"op": "relu", "name": "y", "in": ["x"]}`},
 	} {
 		put(name+".net.json", net, c.shape, c.nodes)
 		refused("plan --seconds 0.01 --graph " + name + ".net.json")
 	}
 	put("x.xyz", "2\n\nH 0 0 0\nH 0 0 1\n")
-	put("energy.json", `{"inputs": [{"name": "z", "shape": [2], "dtype": "int64"}, {"name": "r", "shape": [2,3]}], "outputs": ["y"], "nodes": [
+	put("energy.json", `{"inputs": [{"name": "z", "shape": [2], "dtype": "int64"}, {"name": "r", "shape": [2,3]}],
+	"outputs": ["y"], "nodes": [
 		{"op": "sum", "name": "s", "in": ["r"], "attributes": {"dim": [0,1], "keepdim": true}},
-		{"op": "expand", "name": "a", "in": ["s"], "attributes": {"size": [8192, 8192]}}, {"op": "sum", "name": "y", "in": ["a"]}]}`)
+		{"op": "expand", "name": "a", "in": ["s"], "attributes": {"size": [8192, 8192]}},
+		{"op": "sum", "name": "y", "in": ["a"]}]}`)
 	refused("molecule x.xyz --graph energy.json", "a: with output [8192 8192]")
-	put("sum.json", net, small, `{"op": "expand", "name": "a", "in": ["x"], "attributes": {"size": [1, 8388608]}}, {"op": "sum", "name": "y", "in": ["a"], "attributes": {"dim": [1], "keepdim": true}}`)
-	tensorsFile(t, "kernel.safetensors", servedTensor(t, "x", []int{1, 1}, func(int) float64 { return 1 }), servedTensor(t, "output", []int{1, 1}, func(int) float64 { return 1 << 23 }))
+	put("sum.json", net, small, `{"op": "expand", "name": "a", "in": ["x"], "attributes": {"size": [1, 8388608]}}, `+
+		`{"op": "sum", "name": "y", "in": ["a"], "attributes": {"dim": [1], "keepdim": true}}`)
+	tensorsFile(t, "kernel.safetensors", servedTensor(t, "x", []int{1, 1}, func(int) float64 { return 1 }),
+		servedTensor(t, "output", []int{1, 1}, func(int) float64 { return 1 << 23 }))
 	refused("kernel kernel.safetensors --graph sum.json", "a.output: with output [1 8388608]")
-	if r := refrun(t, "check", "--graph", "sum.json", "--input", "x=kernel.safetensors:x", "--output", "y=kernel.safetensors:output", "--memory", "200MB"); r.code != exitNoPower ||
-		!strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "UNJUDGED y: a.output: with output [1 8388608] the graph takes ") {
+	if r := refrun(t, "check", "--graph", "sum.json", "--input", "x=kernel.safetensors:x", "--output",
+		"y=kernel.safetensors:output", "--memory", "200MB"); r.code != exitNoPower ||
+		!strings.Contains(strings.Join(strings.Fields(r.stdout), " "),
+			"UNJUDGED y: a.output: with output [1 8388608] the graph takes ") {
 		t.Errorf("check --graph: exit code %d, %q %q", r.code, r.stdout, r.stderr)
 	}
 	if err := os.Mkdir("chain", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	put("chain/case.json", `{"operator": {"input_channels": 1, "output_channels": 1, "grid_size": 4, "nodes": [{"op": "interpolate", "name": "up", "in": ["input"], "attributes": {"scale_factor": 1024}},
-		{"op": "avg_pool2d", "name": "down", "in": ["up"], "attributes": {"kernel_size": 1024}}]}, "rollout": {"num_timesteps": 3, "num_realizations": 1}, "weights_seed": 1}`)
-	tensorsFile(t, "chain/trajectory.safetensors", servedTensor(t, "trajectory", []int{1, 3, 1, 4, 4}, func(i int) float64 { return float64(i%16) / 16 }))
+	put("chain/case.json", `{"operator": {"input_channels": 1, "output_channels": 1, "grid_size": 4,
+	"nodes": [{"op": "interpolate", "name": "up", "in": ["input"], "attributes": {"scale_factor": 1024}},
+		{"op": "avg_pool2d", "name": "down", "in": ["up"], "attributes": {"kernel_size": 1024}}]},
+		"rollout": {"num_timesteps": 3, "num_realizations": 1}, "weights_seed": 1}`)
+	tensorsFile(t, "chain/trajectory.safetensors",
+		servedTensor(t, "trajectory", []int{1, 3, 1, 4, 4}, func(i int) float64 { return float64(i%16) / 16 }))
 	refused("check --case chain", "up.output: with output [1 1 4096 4096]")
-	put("spec.json", `{"operators": 2, "operator": {"grid_size": 2048, "num_layers": 2, "base_channels": 16}, "rollout": {"num_timesteps": 3, "num_realizations": 2}, "space": {"operator.noise_scale": {"log": [0.01, 0.3]}}}`)
+	put("spec.json", `{"operators": 2, "operator": {"grid_size": 2048, "num_layers": 2, "base_channels": 16}, `+
+		`"rollout": {"num_timesteps": 3, "num_realizations": 2}, "space": {"operator.noise_scale": {"log": [0.01, `+
+		`0.3]}}}`)
 	if r := refrun(t, "dataset", "plan", "spec.json", "-o", "set", "--rate", "10"); r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
 	refused("dataset run set", "set: unit ")
 	for _, bad := range []string{"0", "much", "-1GB", "8XB", ""} {
-		if r := refrun(t, "info", "--memory="+bad); judgeHostile(r.code, r.stdout, r.stderr) != "" || !strings.Contains(r.stderr, "memory") {
+		if r := refrun(t, "info", "--memory="+bad); judgeHostile(r.code, r.stdout, r.stderr) != "" ||
+			!strings.Contains(r.stderr, "memory") {
 			t.Errorf("--memory %q: exit code %d, %q", bad, r.code, r.stderr)
 		}
 	}

@@ -52,7 +52,8 @@ func (v friendly) Set(text string) error {
 
 // readCount takes 1e6 and 2.5e3 for what they are.
 func readCount(text string) (string, bool) {
-	if x, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, "eE.") && !strings.HasPrefix(text, "0x") {
+	if x, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, "eE.") &&
+		!strings.HasPrefix(text, "0x") {
 		return strconv.FormatFloat(x, 'f', -1, 64), x == math.Trunc(x) && math.Abs(x) < 1<<53
 	}
 	return text, true
@@ -65,5 +66,6 @@ func readNumber(text string) (string, bool) {
 
 // readTime takes 5min and 30 sec too.
 func readTime(text string) (string, bool) {
-	return strings.NewReplacer(" ", "", "hours", "h", "hour", "h", "minutes", "m", "minute", "m", "min", "m", "seconds", "s", "second", "s", "sec", "s").Replace(text), true
+	return strings.NewReplacer(" ", "", "hours", "h", "hour", "h", "minutes", "m", "minute", "m", "min", "m", "seconds",
+		"s", "second", "s", "sec", "s").Replace(text), true
 }

@@ -83,7 +83,8 @@ func (p *figure) save(path string) error { return disk.Replace(path, 0o666, p.sv
 // svg writes the figure as SVG.
 func (p *figure) svg(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%gpt" height="%gpt" viewBox="0 0 %[1]g %[2]g" font-family="Helvetica, Arial, sans-serif">`+"\n", p.w, p.h)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%gpt" height="%gpt" viewBox="0 0 %[1]g %[2]g" `+
+		`font-family="Helvetica, Arial, sans-serif">`+"\n", p.w, p.h)
 	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", p.w, p.h)
 	for _, s := range p.shapes {
 		at, c := s.points[0], fmt.Sprintf("#%02x%02x%02x", s.colour.R, s.colour.G, s.colour.B)
@@ -94,16 +95,19 @@ func (p *figure) svg(w io.Writer) error {
 				return err
 			}
 			to := s.points[1]
-			fmt.Fprintf(&b, `<image x="%.5g" y="%.5g" width="%.5g" height="%.5g" preserveAspectRatio="none" image-rendering="pixelated" href="data:image/png;base64,%s"/>`+"\n",
-				at.x, at.y, to.x-at.x, to.y-at.y, base64.StdEncoding.EncodeToString(data.Bytes()))
+			fmt.Fprintf(&b, `<image x="%.5g" y="%.5g" width="%.5g" height="%.5g" preserveAspectRatio="none" `+
+				`image-rendering="pixelated" href="data:image/png;base64,%s"/>`+"\n", at.x, at.y, to.x-at.x, to.y-at.y,
+				base64.StdEncoding.EncodeToString(data.Bytes()))
 		case s.text != "":
 			turn := ""
 			if s.turned {
 				turn = fmt.Sprintf(` transform="rotate(-90 %.4g %.4g)"`, at.x, at.y)
 			}
-			fmt.Fprintf(&b, `<text x="%.4g" y="%.4g" font-size="%g" text-anchor="%s" fill="%s"%s>%s</text>`+"\n", at.x, at.y, s.width, s.anchor, c, turn, html.EscapeString(s.text))
+			fmt.Fprintf(&b, `<text x="%.4g" y="%.4g" font-size="%g" text-anchor="%s" fill="%s"%s>%s</text>`+"\n", at.x,
+				at.y, s.width, s.anchor, c, turn, html.EscapeString(s.text))
 		case s.radius > 0:
-			fmt.Fprintf(&b, `<circle cx="%.4g" cy="%.4g" r="%g" fill="none" stroke="%s" stroke-width="%g"/>`+"\n", at.x, at.y, s.radius, c, s.width)
+			fmt.Fprintf(&b, `<circle cx="%.4g" cy="%.4g" r="%g" fill="none" stroke="%s" stroke-width="%g"/>`+"\n", at.x,
+				at.y, s.radius, c, s.width)
 		default:
 			dash := ""
 			if s.dash > 0 {

@@ -28,7 +28,7 @@ the results is not in it. The operator is that of --config or of --case, or one 
 layers and 32 base channels. With --onnx or --graph, compiles a network, for the
 inputs that are given or for ones.
 
-example: refrun plan --config op.yaml --grid 128 --precision float16 --operators 1000 --steps 256 --realizations 5 --json`,
+example: refrun plan --config op.yaml --grid 128 --precision float16 --operators 1000 --steps 256 --json`,
 	run: plan,
 }
 
@@ -73,7 +73,8 @@ type planDataset struct {
 func plan(c *command) error {
 	var f benchFlags
 	d := planDataset{}
-	c.flags.StringVar(&f.config, "config", "", "YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
+	c.flags.StringVar(&f.config, "config", "",
+		"YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
 	c.flags.StringVar(&f.dir, "case", "", "case `folder` with the operator, in place of --config")
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
 	c.flags.StringVar(&f.precision, "precision", "float32", "`arithmetic`: float64, float32, tf32, float16 or bfloat16")
@@ -162,7 +163,8 @@ func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
 	if err := p.Refused(); err != nil {
 		return nil, err
 	}
-	r := &planReport{Mode: mode.String(), What: f.what(cs), Kernels: append([]graphplan.Node{}, p.Nodes()...), FLOPs: p.FLOPs(), Build: p.Build().Seconds()}
+	r := &planReport{Mode: mode.String(), What: f.what(cs), Kernels: append([]graphplan.Node{}, p.Nodes()...),
+		FLOPs: p.FLOPs(), Build: p.Build().Seconds()}
 	r.Compiled, r.Why = p.Compiled()
 	for _, n := range p.Nodes() {
 		r.Passes = max(r.Passes, n.Pass)
@@ -212,7 +214,8 @@ func (c *command) printPlan(r *planReport) {
 			}
 			c.printf("  %4d  %-48s %9s  %10s\n        %s, %s\n", n.Pass, n.Name, flops, bytes, n.Op, n.Kernel)
 		}
-		c.printf("\n%s, %s read and written; images and draws take %s\n", fmt.Sprintf("%d passes", r.Passes), size(r.Bytes), size(r.Arena))
+		c.printf("\n%s, %s read and written; images and draws take %s\n",
+			fmt.Sprintf("%d passes", r.Passes), size(r.Bytes), size(r.Arena))
 	}
 	c.printf("weights take %s, in the order of the kernels too\n", size(r.Weights))
 	if r.Compiled {
@@ -227,8 +230,8 @@ func (c *command) printPlan(r *planReport) {
 	}
 	c.printf("\n")
 	if d := r.Dataset; d != nil {
-		c.printf("%s of %s and %s: %s each, %s in all\n", plural(d.Operators, "operator"), plural(d.Steps, "step"), plural(d.Realizations, "realization"),
-			brief(d.PerOperator), long(d.Seconds))
+		c.printf("%s of %s and %s: %s each, %s in all\n", plural(d.Operators, "operator"), plural(d.Steps, "step"),
+			plural(d.Realizations, "realization"), brief(d.PerOperator), long(d.Seconds))
 	}
 }
 

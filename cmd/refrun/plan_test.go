@@ -15,10 +15,14 @@ func TestPlan(t *testing.T) {
 		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
 	}
 	v := r.decode(t)
-	has(t, "plan", v, object{"contract": word, "cpu": word, "isa": word, "threads": number, "mode": word, "what": word, "compiled": truth, "kernels": []any{},
-		"passes": number, "flops": number, "bytes": number, "arena_bytes": number, "weight_bytes": number, "build_seconds": number, "first_seconds": number,
-		"step_seconds": number, "calls": number, "gflops": number, "general_seconds": number, "break_even_steps": number,
-		"dataset": object{"operators": number, "steps": number, "realizations": number, "seconds_per_operator": number, "seconds": number}})
+	has(t, "plan", v, object{
+		"contract": word, "cpu": word, "isa": word, "threads": number, "mode": word, "what": word, "compiled": truth,
+		"kernels": []any{}, "passes": number, "flops": number, "bytes": number, "arena_bytes": number,
+		"weight_bytes": number, "build_seconds": number, "first_seconds": number, "step_seconds": number,
+		"calls": number, "gflops": number, "general_seconds": number, "break_even_steps": number,
+		"dataset": object{"operators": number, "steps": number, "realizations": number, "seconds_per_operator": number,
+			"seconds": number},
+	})
 	// Per pixel: 3x3 from 2 to 4, 3x3 from 4 to 4, 1x1 from 4 to 2.
 	const flops = 2 * 3 * 64 * (9*2*4 + 9*4*4 + 4*2)
 	var ops []string
@@ -44,7 +48,8 @@ func TestPlan(t *testing.T) {
 	d := v["dataset"].(map[string]any)
 	// Each operator: compile, then 7 steps of 4 realizations in batches of 3.
 	each := v["build_seconds"].(float64) + v["first_seconds"].(float64) + 13*v["step_seconds"].(float64)
-	if got := d["seconds_per_operator"].(float64); math.Abs(got-each) > 1e-9*each || math.Abs(d["seconds"].(float64)-10*got) > 1e-8*got {
+	if got := d["seconds_per_operator"].(float64); math.Abs(got-each) > 1e-9*each ||
+		math.Abs(d["seconds"].(float64)-10*got) > 1e-8*got {
 		t.Errorf("dataset %v, want %v s for each", d, each)
 	}
 }
@@ -53,7 +58,9 @@ func TestPlan(t *testing.T) {
 func TestPlanText(t *testing.T) {
 	config := benchConfig(t)
 	r := refrun(t, "plan", "--seconds", "0.005", "--config", config, "--grid", "8", "--operators", "3")
-	for _, want := range []string{"conv 3x3, 2 to 4", "instance norm", "passes", "3 operators of 256 steps and 1 realization", "compiled in"} {
+	for _, want := range []string{
+		"conv 3x3, 2 to 4", "instance norm", "passes", "3 operators of 256 steps and 1 realization", "compiled in",
+	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is not in %s", want, r.stdout)
 		}
@@ -62,10 +69,13 @@ func TestPlanText(t *testing.T) {
 		t.Errorf("the configuration's grid is not in %s", r.stdout)
 	}
 	r = refrun(t, "plan", "--seconds", "0.005", "--config", config, "--grid", "8", "--precision", "float64", "--json")
-	if v := r.decode(t); v["compiled"] != false || v["why_not"] != "float64 mode" || v["break_even_steps"] != -1. || v["dataset"] != nil {
+	if v := r.decode(t); v["compiled"] != false || v["why_not"] != "float64 mode" || v["break_even_steps"] != -1. ||
+		v["dataset"] != nil {
 		t.Errorf("float64: %v", v)
 	}
-	for flag, value := range map[string]string{"--grid": "-1", "--batch": "0", "--operators": "-1", "--steps": "0", "--realizations": "0", "--seconds": "NaN"} {
+	for flag, value := range map[string]string{
+		"--grid": "-1", "--batch": "0", "--operators": "-1", "--steps": "0", "--realizations": "0", "--seconds": "NaN",
+	} {
 		if r := refrun(t, "plan", flag, value); r.code != 2 || !strings.Contains(r.stderr, flag+": "+value) {
 			t.Errorf("%s %s: exit code %d, %q", flag, value, r.code, r.stderr)
 		}

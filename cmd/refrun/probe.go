@@ -30,7 +30,8 @@ example: refrun probe --case my_case -o probes`,
 }
 
 func runProbe(c *command) error {
-	dir := c.flags.String("case", "", "`folder` of a case, or of its case.json and weights alone; it may stand without --case")
+	dir := c.flags.String("case", "",
+		"`folder` of a case, or of its case.json and weights alone; it may stand without --case")
 	c.folder = dir
 	out := c.flags.String("o", "", "`folder` to write to, which must be new or empty")
 	m := c.modelFlags()

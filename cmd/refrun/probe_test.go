@@ -33,11 +33,14 @@ func TestProbe(t *testing.T) {
 		}
 	}
 
-	refrun(t, "probe", "--case", dir, "-o", out).refused(t, "probe", "-o: "+out+": holds 2 files: want a folder that is new or empty")
+	refrun(t, "probe", "--case", dir, "-o", out).refused(t, "probe",
+		"-o: "+out+": holds 2 files: want a folder that is new or empty")
 	refrun(t, "probe", "-o", out).refused(t, "probe", "--case: want the folder of a case")
 	refrun(t, "probe", "--case", dir).refused(t, "probe", "-o: want the folder to write the probes to")
-	refrun(t, "probe", "--case", dir, "-o", dir+"/case.json").refused(t, "probe", "-o: "+dir+"/case.json: not a directory: want a folder that is new or empty")
-	if r := refrun(t, "probe", "--case", dir, "-o", out+"2"); r.code != 0 || !strings.Contains(r.stdout, "integers/case.json\n") || !strings.Contains(r.stdout, "refrun check --case FOLDER") {
+	refrun(t, "probe", "--case", dir, "-o", dir+"/case.json").refused(t, "probe",
+		"-o: "+dir+"/case.json: not a directory: want a folder that is new or empty")
+	if r := refrun(t, "probe", "--case", dir, "-o", out+"2"); r.code != 0 || !strings.Contains(r.stdout,
+		"integers/case.json\n") || !strings.Contains(r.stdout, "refrun check --case FOLDER") {
 		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
 	}
 }

@@ -49,7 +49,8 @@ func (p *progress) units(at dataset.Progress) {
 	if !p.due() {
 		return
 	}
-	line := fmt.Sprintf("%s: %d of %d, %.3g %% of the work, %.3g GFLOP/s", p.what, at.Done, at.Total, 100*at.Share, at.GFLOP/time.Since(p.began).Seconds())
+	line := fmt.Sprintf("%s: %d of %d, %.3g %% of the work, %.3g GFLOP/s",
+		p.what, at.Done, at.Total, 100*at.Share, at.GFLOP/time.Since(p.began).Seconds())
 	const most = 4
 	for _, u := range at.At[:min(len(at.At), most)] {
 		line += fmt.Sprintf(", unit %d %.0f %%", u.Unit, 100*u.Share)

@@ -16,7 +16,8 @@ func TestProgress(t *testing.T) {
 		p.step(done, 2) // too soon for another line
 	}
 	(&progress{w: &b, what: "layers", began: began, last: began}).step(3, 0)
-	if want := "work: 0 of 2\nwork: 1 of 2, about 1m0s left\nwork: 2 of 2, about 0s left\nlayers: 3\n"; b.String() != want {
+	if want := "work: 0 of 2\nwork: 1 of 2, about 1m0s left\nwork: 2 of 2, about 0s left\n" +
+		"layers: 3\n"; b.String() != want {
 		t.Errorf("said\n%swant\n%s", b.String(), want)
 	}
 }

@@ -8,7 +8,9 @@ import (
 )
 
 // What a reader with five minutes meets first.
-var firstRead = []string{"README.md", "docs/README.md", "docs/CLAIMS.md", "docs/validate-your-gpu.md", "examples/README.md"}
+var firstRead = []string{
+	"README.md", "docs/README.md", "docs/CLAIMS.md", "docs/validate-your-gpu.md", "examples/README.md",
+}
 
 // Limits of a text that reads well. Passives are found by their form, which takes some
 // adjectives for participles.
@@ -38,7 +40,8 @@ func TestProse(t *testing.T) {
 		mean, share := float64(words)/float64(len(sentences)), float64(passives)/float64(len(sentences))
 		t.Logf("%s: %d sentences of %.1f words, %.0f %% passive", name, len(sentences), mean, 100*share)
 		if len(sentences) < 5 || mean > mostMeanWords || share > mostPassives {
-			t.Errorf("%s: %d sentences of %.1f words, %.0f %% passive: want %v words and %v %%", name, len(sentences), mean, 100*share, mostMeanWords, 100*mostPassives)
+			t.Errorf("%s: %d sentences of %.1f words, %.0f %% passive: want %v words and %v %%",
+				name, len(sentences), mean, 100*share, mostMeanWords, 100*mostPassives)
 		}
 	}
 }
@@ -51,7 +54,8 @@ func TestWords(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/README.md has no list of words")
 	}
-	trade := []string{"autocast", "case", "claim", "contract", "device", "digest", "fault", "horizon", "oracle", "policy", "realization", "rollout", "tape", "ulp", "neural operator", "state", "Winograd", "TF32"}
+	trade := []string{"autocast", "case", "claim", "contract", "device", "digest", "fault", "horizon", "oracle",
+		"policy", "realization", "rollout", "tape", "ulp", "neural operator", "state", "Winograd", "TF32"}
 	for _, word := range trade {
 		entry := regexp.MustCompile(`(?im)^\*\*[^*]*\b` + word + `[^*]*\*\*`)
 		for _, name := range firstRead {
@@ -61,7 +65,9 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, name := range firstRead {
-		for _, phrase := range []string{"the house", "its own rules", "what it has is", "utilize", "leverage", "seamless", "blazing"} {
+		for _, phrase := range []string{
+			"the house", "its own rules", "what it has is", "utilize", "leverage", "seamless", "blazing",
+		} {
 			if strings.Contains(strings.ToLower(texts[name]), phrase) {
 				t.Errorf("%s says %q", name, phrase)
 			}
@@ -70,7 +76,10 @@ func TestWords(t *testing.T) {
 }
 
 var (
-	passive  = regexp.MustCompile(`(?i)\b(is|are|was|were|be|been|being)\s+(not\s+|also\s+|always\s+)?([a-z]+ed|written|taken|made|given|known|drawn|built|read|done|found|shown|left|kept|run|chosen|held|sold)\b`)
+	passive = regexp.MustCompile(
+		`(?i)\b(is|are|was|were|be|been|being)\s+(not\s+|also\s+|always\s+)?([a-z]+ed|written|taken|made|given|` +
+			`known|drawn|built|read|done|found|shown|left|kept|run|chosen|held|sold)\b`,
+	)
 	markup   = regexp.MustCompile("(?s)`[^`]*`|<[^>]*>|[*_#]+")
 	links    = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	endings  = regexp.MustCompile(`[.!?:]["')]?\s+`)

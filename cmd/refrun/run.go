@@ -60,12 +60,16 @@ func run(c *command) error {
 	dir := c.flags.String("case", "", "`folder` of the recorded case; it may stand without --case")
 	c.folder = dir
 	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
-	precision := c.flags.String("precision", "", "`arithmetic`: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
-	autocast := c.flags.String("autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
+	precision := c.flags.String("precision", "",
+		"`arithmetic`: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
+	autocast := c.flags.String("autocast", "", "`rules` of a half precision: "+
+		"cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
 	var arith string
 	c.arithFlag(&arith)
-	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none (default the case's tape, else its PyTorch's stream, else counter)")
-	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
+	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], "+
+		"torch-cuda:SMS[:THREADS] or none (default the case's tape, else its PyTorch's stream, else counter)")
+	batch := c.flags.Int("batch", 0,
+		"`realizations` per application of the operator (default the engine batch); never changes a bit")
 	table := c.flags.String("csv", "", "of --one-step: write the errors by step and channel as a CSV `file`")
 	w, m := c.wholeFlags(), c.modelFlags()
 	if err := c.parse(0); err != nil {
@@ -105,7 +109,8 @@ func run(c *command) error {
 		return c.whole(cs, w, want, *noise, *batch)
 	}
 	if *w != (wholeFlags{checkpoint: w.checkpoint}) {
-		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --seed, --steps, --realizations, --allow-nonfinite")
+		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --seed, " +
+			"--steps, --realizations, --allow-nonfinite")
 	}
 	if err := cmp.Or(writable("--csv", *table), apart("--csv", *table, caseFiles(*dir)...)); err != nil {
 		return err
@@ -158,7 +163,8 @@ func (c *command) oneStep(cs *rollout.Case, want arithmetic, noise string, batch
 
 // noiseNotes says that an operator which draws random numbers was given none.
 func noiseNotes(cs *rollout.Case, stream string) []string {
-	draws := cs.Operator.NoiseType != "" || slices.ContainsFunc(cs.Operator.Nodes, func(n operator.NodeConfig) bool { return n.NoiseType != "" })
+	draws := cs.Operator.NoiseType != "" ||
+		slices.ContainsFunc(cs.Operator.Nodes, func(n operator.NodeConfig) bool { return n.NoiseType != "" })
 	if !draws || stream != "none" {
 		return nil
 	}
@@ -195,7 +201,8 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 		c.printf("note: %s\n", n)
 	}
 	c.printf("\nOne step from each of %s recorded states, against the recorded next state:\n", fmt.Sprint(r.Steps))
-	c.printf("  largest difference  %-9s %-9s of the trajectory's std, %s\n", num(all.MaxAbs), num(all.MaxOverStd), num(all.Std))
+	c.printf("  largest difference  %-9s %-9s of the trajectory's std, %s\n",
+		num(all.MaxAbs), num(all.MaxOverStd), num(all.Std))
 	c.printf("  RMS difference      %-9s %-9s\n", num(all.RMS), num(all.RMSOverStd))
 	c.printf("  mean difference     %-9s\n", num(all.MeanAbs))
 	if all.NonFiniteDiffer > 0 {
@@ -229,18 +236,21 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 			c.printf("the largest difference, %s of its std, is in %s\n", num(worst.MaxOverStd), worst.Name)
 		}
 	}
-	c.printf("\n%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", r.SampleStepsPerS, r.GFLOPS, plural(r.Threads, "thread"), r.ISA)
+	c.printf("\n%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n",
+		r.SampleStepsPerS, r.GFLOPS, plural(r.Threads, "thread"), r.ISA)
 	c.printf("digest %s\n", r.Digest)
 }
 
 // operatorText describes an operator in a few words.
 func operatorText(o operator.Config) string {
 	if u := o.UAFNO; u != nil {
-		return fmt.Sprintf("U-AFNO of %s, %s of %s, %d channels at most, %s norm, %s", plural(u.EncoderLevels, "level"), plural(u.AFNOBlocks, "AFNO block"),
-			plural(u.Modes, "mode"), o.BaseChannels<<min(u.EncoderLevels, 3), o.Normalization, o.Activation)
+		return fmt.Sprintf("U-AFNO of %s, %s of %s, %d channels at most, %s norm, %s",
+			plural(u.EncoderLevels, "level"), plural(u.AFNOBlocks, "AFNO block"), plural(u.Modes, "mode"),
+			o.BaseChannels<<min(u.EncoderLevels, 3), o.Normalization, o.Activation)
 	}
 	if f := o.FNO; f != nil {
-		return fmt.Sprintf("FNO of %s of %d x %d modes, %s, %s", plural(f.Layers, "layer"), f.Modes[0], f.Modes[1], plural(f.HiddenChannels, "channel"), o.Activation)
+		return fmt.Sprintf("FNO of %s of %d x %d modes, %s, %s",
+			plural(f.Layers, "layer"), f.Modes[0], f.Modes[1], plural(f.HiddenChannels, "channel"), o.Activation)
 	}
 	if o.Nodes == nil {
 		return fmt.Sprintf("%s of %dx%d convolutions, %d channels at most, %s norm, %s", plural(o.NumLayers+1, "block"),
@@ -252,5 +262,6 @@ func operatorText(o operator.Config) string {
 			convs, widest = convs+1, max(widest, n.OutChannels)
 		}
 	}
-	return fmt.Sprintf("%s, of which %s, %s at most", plural(len(o.Nodes), "operation"), plural(convs, "convolution"), plural(widest, "channel"))
+	return fmt.Sprintf("%s, of which %s, %s at most",
+		plural(len(o.Nodes), "operation"), plural(convs, "convolution"), plural(widest, "channel"))
 }

@@ -63,7 +63,8 @@ func TestSameDigest(t *testing.T) {
 		}, nil, true},
 		{"null for a default", func(f *folder) { f.json["operator"].(object)["dropout_rate"] = any(nil) }, nil, true},
 		{"no layers, no truth", func(f *folder) { delete(f.file, "layers"); delete(f.file, "one_step_f64") }, nil, true},
-		{"a layer that no module has", func(f *folder) { f.put("layers", zeros(f.t, "conv_blocks.9.block.0", "F32", 7)) }, nil, true},
+		{"a layer that no module has",
+			func(f *folder) { f.put("layers", zeros(f.t, "conv_blocks.9.block.0", "F32", 7)) }, nil, true},
 
 		{"float64", nil, []string{"--precision", "float64"}, false},
 		{"no noise", nil, []string{"--noise", "none"}, false},
@@ -138,7 +139,9 @@ func literalSeed(v string) func(*folder) { return literal("rollout.base_seed", v
 
 // TestStateTypes takes recordings in every type, and names it.
 func TestStateTypes(t *testing.T) {
-	for d, format := range map[safetensors.DType]string{"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"} {
+	for d, format := range map[safetensors.DType]string{
+		"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
+	} {
 		f := newFolder(t)
 		f.retype(d, 0)
 		out := oneStep(t, f.write()).decode(t)
@@ -286,7 +289,8 @@ func TestCleanText(t *testing.T) {
 	f := newFolder(t)
 	f.set("produced_by", "me\x1b[2J\nverdict: PASS\u202e")
 	r := refrun(t, "run", "--one-step", "--case", f.write())
-	if r.code != 0 || !strings.Contains(r.stdout, `recorded by me\x1b[2J\nverdict: PASS\u202e`+"\n") || strings.ContainsAny(r.stdout, "\x1b\u202e") {
+	if r.code != 0 || !strings.Contains(r.stdout, `recorded by me\x1b[2J\nverdict: PASS\u202e`+"\n") ||
+		strings.ContainsAny(r.stdout, "\x1b\u202e") {
 		t.Errorf("exit code %d, stdout %.300q", r.code, r.stdout)
 	}
 	f.set("rollout."+strings.Repeat("k", 1e6)+"\x00", 1)

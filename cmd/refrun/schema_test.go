@@ -63,7 +63,8 @@ func (root schema) wrong(at string, s map[string]any, v any) (out []string) {
 		switch keyword {
 		case "$schema", "$defs", "title", "description":
 		case "$ref":
-			out = append(out, root.wrong(at, root["$defs"].(map[string]any)[strings.TrimPrefix(w.(string), "#/$defs/")].(map[string]any), v)...)
+			out = append(out, root.wrong(at,
+				root["$defs"].(map[string]any)[strings.TrimPrefix(w.(string), "#/$defs/")].(map[string]any), v)...)
 		case "anyOf":
 			var all []string
 			for _, one := range w.([]any) {
@@ -79,7 +80,9 @@ func (root schema) wrong(at string, s map[string]any, v any) (out []string) {
 			if !ok {
 				kinds = []any{w}
 			}
-			kind := map[bool]string{v == nil: "null", isObject: "object", isArray: "array", isText: "string", isNumber: "number"}[true]
+			kind := map[bool]string{
+				v == nil: "null", isObject: "object", isArray: "array", isText: "string", isNumber: "number",
+			}[true]
 			if _, ok := v.(bool); ok {
 				kind = "boolean"
 			}
@@ -177,10 +180,14 @@ func TestCaseSchema(t *testing.T) {
 		place, key string
 		value      any
 	}{
-		{"operator", "num_layers", 1025}, {"operator", "kernel_size", 256}, {"operator", "activation", "glu"}, {"operator", "nodes_", 1}, {"operator", "base_channels", "8"},
-		{"operator", "operator_type", "mlp"}, {"operator", "dropout_rate", 2}, {"operator", "noise_type", "pink"}, {"operator", "grid_size", 1.5},
-		{"rollout", "alpha", 1}, {"rollout", "alpha", -0.1}, {"rollout", "dt", 0}, {"rollout", "precision", "fp16"}, {"rollout", "autocast", "tpu"}, {"rollout", "clamp_range", []any{1}},
-		{"rollout", "num_timesteps", 0}, {"rollout", "policy_type", "mixed"}, {"rollout", "state", "float64"}, {"rollout", "timesteps", 3}, {"rollout", "engine_batch", 0},
+		{"operator", "num_layers", 1025}, {"operator", "kernel_size", 256}, {"operator", "activation", "glu"},
+		{"operator", "nodes_", 1}, {"operator", "base_channels", "8"},
+		{"operator", "operator_type", "mlp"}, {"operator", "dropout_rate", 2}, {"operator", "noise_type", "pink"},
+		{"operator", "grid_size", 1.5},
+		{"rollout", "alpha", 1}, {"rollout", "alpha", -0.1}, {"rollout", "dt", 0}, {"rollout", "precision", "fp16"},
+		{"rollout", "autocast", "tpu"}, {"rollout", "clamp_range", []any{1}},
+		{"rollout", "num_timesteps", 0}, {"rollout", "policy_type", "mixed"}, {"rollout", "state", "float64"},
+		{"rollout", "timesteps", 3}, {"rollout", "engine_batch", 0},
 		{"", "version", 2}, {"", "weights_seed", "1"}, {"", "noise", "known"},
 	} {
 		v := anObject(t, good)
@@ -202,7 +209,9 @@ func TestCaseSchema(t *testing.T) {
 	}
 	// A key that the program does not know is refused, and a null one is as good as none.
 	defs := s["$defs"].(map[string]any)
-	for kind, place := range map[string]string{"cnn": "operator", "u_afno": "operator", "fno": "operator", "rollout": "rollout"} {
+	for kind, place := range map[string]string{
+		"cnn": "operator", "u_afno": "operator", "fno": "operator", "rollout": "rollout",
+	} {
 		for key := range defs[kind].(map[string]any)["properties"].(map[string]any) {
 			v := anObject(t, good)
 			of := v[place].(map[string]any)
@@ -223,7 +232,10 @@ func TestCaseSchema(t *testing.T) {
 		}
 	}
 	formats := string(readFile(t, "../../docs/FORMATS.md"))
-	for kind, heading := range map[string]string{"cnn": "### operator\n", "u_afno": "### operator of operator_type u_afno\n", "fno": "### operator of operator_type fno\n", "rollout": "### rollout\n", "torch": "### torch\n"} {
+	for kind, heading := range map[string]string{
+		"cnn": "### operator\n", "u_afno": "### operator of operator_type u_afno\n",
+		"fno": "### operator of operator_type fno\n", "rollout": "### rollout\n", "torch": "### torch\n",
+	} {
 		_, table, _ := strings.Cut(formats, heading)
 		table, _, _ = strings.Cut(table, "\n#")
 		known, rows := defs[kind].(map[string]any)["properties"].(map[string]any), 0
@@ -282,7 +294,8 @@ func TestReportSchema(t *testing.T) {
 		for _, problem := range s.wrong("", s, v) {
 			t.Errorf("%v%s", v["verdict"], problem)
 		}
-		for key, bad := range map[string]any{"verdict": "PASS", "shape": []any{json.Number("1")}, "first_step": "1", "more": true, "one_step": map[string]any{}} {
+		for key, bad := range map[string]any{"verdict": "PASS", "shape": []any{json.Number("1")}, "first_step": "1",
+			"more": true, "one_step": map[string]any{}} {
 			was, there := v[key]
 			if v[key] = bad; len(s.wrong("", s, v)) == 0 {
 				t.Errorf("%s: %v: the schema takes it", key, bad)

@@ -94,7 +94,8 @@ func (c *command) printSelftest(isa string, r selftestISA, threads []int) {
 	for _, f := range r.Failed {
 		c.printf("  FAILED: %s\n", f)
 	}
-	c.printf("%-8s %d known answers, %d computations with %s threads: ", isa, r.Cases, r.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(threads), " ", ", "), "[]"))
+	c.printf("%-8s %d known answers, %d computations with %s threads: ",
+		isa, r.Cases, r.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(threads), " ", ", "), "[]"))
 	if r.OK {
 		c.printf("all equal\n")
 	} else {

@@ -39,9 +39,11 @@ func comparePairs(t *testing.T) []pair {
 		{chaos, grows, steps(0, 1e-6, 1.1e-6, 0.5)}, // jumps
 		{chaos, steps(0, 1e-3, 1e-2, 1e-1, 1), ""},  // as above, alone
 		{" (element 1)", of(near, one), of(one, one)},
-		{"not finite          1 differ, 1 equal and left out", of(row1(t, "F32", nan, nan), row1(t, "F32", nan, 2)), of(near, one)},
+		{"not finite          1 differ, 1 equal and left out",
+			of(row1(t, "F32", nan, nan), row1(t, "F32", nan, 2)), of(near, one)},
 		{"not finite ", of(row1(t, "F32", 1, nan), row1(t, "F32", 1, nan)), of(one, one)},
-		{"32769 states are more than 32768: they are compared as a whole, not step by step", of(many, many), of(fewer, fewer)},
+		{"32769 states are more than 32768: they are compared as a whole, not step by step", of(many, many),
+			of(fewer, fewer)},
 		{"32769 states of 1 channels are more than 32768: there are no figures by channel", of(many, many), of(fewer, fewer)},
 		{"FAILED: max-abs 0.5 exceeds 0.4", of(near, one, "--max-abs", "0.4"), of(near, one, "--max-abs", "0.5")},
 		{"FAILED: mean-abs", of(near, one, "--mean-abs", "0"), of(one, one, "--mean-abs", "0")},

@@ -14,7 +14,8 @@ import (
 func demoPairs(t *testing.T) []pair {
 	tell := func(change func(*rollout.Case, *demoReport)) string {
 		cs := &rollout.Case{ProducedBy: "PyTorch"}
-		cs.Operator.NumLayers, cs.Operator.Normalization, cs.Operator.Activation, cs.Operator.NoiseType = 4, "instance", "gelu", "gaussian"
+		cs.Operator.NumLayers, cs.Operator.Normalization, cs.Operator.Activation, cs.Operator.NoiseType = 4, "instance",
+			"gelu", "gaussian"
 		two := 2
 		r := &demoReport{
 			Table: []demoRow{{1, 3e-7, 3e-7}, {2, 3e-7, 6e-7}, {3, 3e-7, 4e-5}},
@@ -44,8 +45,10 @@ func demoPairs(t *testing.T) []pair {
 	quiet := report(func(r *demoReport) { r.Checks[1].FirstStep, r.Checks[1].Diagnosis = &none, "" })
 	failed := report(func(r *demoReport) { r.Checks[0].Got, r.Checks[0].OK = 1.001e-5, false })
 	return []pair{
-		{"A stochastic CNN operator (4 layers, instance norm, GELU, Gaussian noise), recorded by\nPyTorch:", is, operator(func(cs *rollout.Case) { cs.Operator.Activation = "relu" })},
-		{"A CNN operator (4 layers, instance norm, GELU), recorded by", operator(func(cs *rollout.Case) { cs.Operator.NoiseType = "" }), is},
+		{"A stochastic CNN operator (4 layers, instance norm, GELU, Gaussian noise), recorded by\nPyTorch:", is,
+			operator(func(cs *rollout.Case) { cs.Operator.Activation = "relu" })},
+		{"A CNN operator (4 layers, instance norm, GELU), recorded by",
+			operator(func(cs *rollout.Case) { cs.Operator.NoiseType = "" }), is},
 		{"stochastic", is, operator(func(cs *rollout.Case) { cs.Operator.NoiseType = "" })},
 		{"draws PyTorch's random\nnumbers bit for bit", is, report(func(r *demoReport) { r.Noise = "tape" })},
 		{"takes the recorded random", report(func(r *demoReport) { r.Noise = "tape" }), is},
@@ -55,7 +58,8 @@ func demoPairs(t *testing.T) []pair {
 		{"and grows, because this operator enlarges any difference", is, still},
 		{"The second is\nthe same arithmetic, step after step", still, is},
 		{"because this operator enlarges any difference", is, report(func(r *demoReport) { r.Far[1].MeanAbs = 1e-6 })},
-		{"A millionth at the start does that without any half\nprecision: the end of a rollout says nothing about arithmetic.", is, near},
+		{"A millionth at the start does that without any half\n" +
+			"precision: the end of a rollout says nothing about arithmetic.", is, near},
 		{"A single step does", is, near},
 		{"ok     largest 5.00e-06 of the std, limit 1.00e-05", is, failed},
 		{"FAILED largest 1.001e-05 of the std, limit 1.00e-05", failed, is},
@@ -72,7 +76,8 @@ func TestDemoStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := demoIntroduction(cs), "A stochastic CNN operator (4 layers, instance norm, GELU, Gaussian noise)"; !strings.HasPrefix(got, want) {
+	if got, want := demoIntroduction(cs),
+		"A stochastic CNN operator (4 layers, instance norm, GELU, Gaussian noise)"; !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

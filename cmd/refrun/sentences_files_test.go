@@ -30,8 +30,10 @@ func filePairs() []pair {
 		{"f: DIFFERS: state 2", verdict(torn), verdict(good)},
 		{"f: no digest inside: nothing could be verified", verdict(bare), verdict(torn)},
 		{"f: NOT VERIFIED: no such file", verdict(unread), verdict(good)},
-		{"with the draws of\nnoise.safetensors", probes("p/integers/case.json", "p/integers/noise.safetensors"), probes("p/integers/case.json")},
-		{"; --resume continues it", resumable{errors.New("terminated")}.Error(), errTerminated.Error()}, // which it is, TestKill says
+		{"with the draws of\nnoise.safetensors", probes("p/integers/case.json", "p/integers/noise.safetensors"),
+			probes("p/integers/case.json")},
+		// which it is, TestKill says
+		{"; --resume continues it", resumable{errors.New("terminated")}.Error(), errTerminated.Error()},
 	}
 }
 
@@ -52,17 +54,20 @@ func machinePairs() []pair {
 		(&progress{w: &b, what: "work", began: time.Now().Add(-time.Hour)}).step(done, 2)
 		return b.String()
 	}
-	clean, modified := versionReport{VCS: &vcsReport{Revision: "abc"}}, versionReport{VCS: &vcsReport{Revision: "abc", Modified: true}}
+	clean, modified := versionReport{VCS: &vcsReport{Revision: "abc"}},
+		versionReport{VCS: &vcsReport{Revision: "abc", Modified: true}}
 	const missing = "gelu: known, and not computed by this build"
 	return []pair{
-		{"the machine is busy: no two of 20 measurements of this rate agree to 2 %, so every figure below may be too low", rate(false), rate(true)},
+		{"the machine is busy: no two of 20 measurements of this rate agree to 2 %, so every figure below may be " +
+			"too low", rate(false), rate(true)},
 		{"all equal", self(), self(missing)},
 		{"1 result failed", self(missing), self()},
 		{"  FAILED: " + missing, self(missing), self()},
 		{"2 results failed", self("a", "b"), self("a")},
 		{"1 wrong or undecided", row(1), row(0)},
 		{"plain Go, one number at a time", rateOf("purego", false), rateOf("avx2", true)},
-		{"float64 fused multiply-adds of the 3x3 kernel, avx2, data in the first cache", rateOf("avx2", true), rateOf("purego", false)},
+		{"float64 fused multiply-adds of the 3x3 kernel, avx2, data in the first cache", rateOf("avx2", true),
+			rateOf("purego", false)},
 		{", about 1h0m0s left", progressed(1), progressed(0)},
 		{", modified", modified.String(), clean.String()},
 	}

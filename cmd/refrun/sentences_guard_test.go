@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/internal/joined"
 )
 
 // everySentence fails if the command's source holds a text that is neither among the
@@ -20,7 +22,8 @@ func everySentence(t *testing.T, found []string, all []pair) {
 		covered := slices.ContainsFunc(all, func(k pair) bool { return k.covers(text) })
 		switch label := slices.Contains(labels, text); {
 		case !covered && !label:
-			t.Errorf("%q: states something, and no pair of situations has it true and false: want one, or a place among the labels", text)
+			t.Errorf("%q: states something, and no pair of situations has it true and false: "+
+				"want one, or a place among the labels", text)
 		case covered && label:
 			t.Errorf("%q: has a pair: want it removed from the labels", text)
 		}
@@ -82,7 +85,8 @@ func texts(t *testing.T) (all []string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if aWord.MatchString(formatVerb.ReplaceAllString(s, " ")) && strings.ContainsAny(s, " \n:%") && !slices.Contains(all, s) {
+			if aWord.MatchString(formatVerb.ReplaceAllString(s, " ")) && strings.ContainsAny(s, " \n:%") &&
+				!slices.Contains(all, s) {
 				all = append(all, s)
 			}
 		}
@@ -100,6 +104,7 @@ func texts(t *testing.T) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		joined.Strings(f)
 		ast.Inspect(f, add)
 	}
 	return all

@@ -21,7 +21,8 @@ var labels = []string{
 	"\n  convolution, float32 exact  first call     later    GFLOP/s  of the rate above\n",
 	"\n  operator: %s\n",
 	"  precision                   first call     later    GFLOP/s  of it  sample-steps/s\n",
-	"{\"weights_seed\": 0, \"operator\": {\"num_layers\": 4, \"base_channels\": 32},\n\t\t\t\"rollout\": {\"num_timesteps\": 2, \"num_realizations\": 1}}",
+	"{\"weights_seed\": 0, \"operator\": {\"num_layers\": 4, \"base_channels\": 32},\n" +
+		"\t\t\t\"rollout\": {\"num_timesteps\": 2, \"num_realizations\": 1}}",
 	"%s; grid %d, batch %d",
 	"%.3g ms",
 	"%s s on %s (%s)\n",
@@ -49,7 +50,8 @@ var labels = []string{
 	" Farther on, a float32 rollout against the same one with its start moved by 1e-6, mean difference:",
 	"%-6s %s %s of the std, limit %s\n",
 	"%s (%d layers, %s norm, %s%s)",
-	"A published report on such an operator (%s) gives a mean difference of %.3f between FP16 and FP32 after 499 steps, and %.3f for BF16, which rounds eight times more coarsely.",
+	"A published report on such an operator (%s) gives a mean difference of %.3f between FP16 and FP32 after " +
+		"499 steps, and %.3f for BF16, which rounds eight times more coarsely.",
 	"the recording by PyTorch",
 	"a correct float16 device",
 	"the same, one 8x8 tile left as it was at step 2",
@@ -62,7 +64,8 @@ var labels = []string{
 	"a million random float32",
 	"all float32",
 	", in units of 1024",
-	"%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong or undecided; %.0f s\n",
+	"%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; " +
+		"%d wrong or undecided; %.0f s\n",
 	"initial condition",
 	"refrun %s, numerical contract %s\n",
 	"opset %d, ",
@@ -129,7 +132,8 @@ var labels = []string{
 	"mean abs",
 	"mean rel",
 	"%-20s %9.2e %9.2e %9.3g   published\n",
-	"Arithmetic: in one step from the same state, bfloat16 is %s times as far from float32 as float16. At the end of the rollout it is %s times as far.",
+	"Arithmetic: in one step from the same state, bfloat16 is %s times as far from float32 as float16. " +
+		"At the end of the rollout it is %s times as far.",
 	"Growth: ",
 	"Horizon: ",
 	"%v states %s, mode %s, contract %s\n", "%s, policy %s", "step graph of ", "other state",
@@ -152,7 +156,8 @@ var labels = []string{
 	"%s: %d of %s made, %.1f %% of the work, %s\n",
 	"%s: SHA-256 %s\n%s: SHA-256 %s\nidentity %s\n",
 	"%s: %s in %s, made by %s, contract %s\nidentity %s\n",
-	"unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed %d, base_seed %d, initial_seed %d\n",
+	"unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed %d, base_seed " +
+		"%d, initial_seed %d\n",
 	"  predicted %s, %s, memory %s\n",
 	"%s: %d of %d, %.3g %% of the work, %.3g GFLOP/s",
 	", unit %d %.0f %%",
@@ -162,7 +167,8 @@ var labels = []string{
 	"`seed` of the first",
 	"{\"type\":%q}",
 	": its line is not the one that was written", // TestVerify of package dataset
-	".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n",
+	".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\n" +
+		"refrun \\- a CPU reference for rollouts of stochastic neural operators\n",
 	".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n",
 	".SS \"%s\"\n%s\n%s",
 	"\n.nf\n.in -7n\n",
@@ -173,7 +179,8 @@ var labels = []string{
 	"; a configuration is given with --config %s",
 	"VERB ...",
 	"refrun VERB --help shows its flags and an example. ",
-	"Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, 75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted.",
+	"Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, " +
+		"75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted.",
 	"%s\n%s\n\nflags:\n",
 	"usage: refrun ",
 	" [flags]",
@@ -181,15 +188,17 @@ var labels = []string{
 	"a whole number, such as 500 or 1e6",
 	"a number, such as 0.5 or 1e-6",
 	"a time, such as 30s, 5m or 1h30m",
-	"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%gpt\" height=\"%gpt\" viewBox=\"0 0 %[1]g %[2]g\" font-family=\"Helvetica, Arial, sans-serif\">",
-	"<rect width=\"%g\" height=\"%g\" fill=\"#ffffff\"/>",
-	"<image x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\" preserveAspectRatio=\"none\" image-rendering=\"pixelated\" href=\"data:image/png;base64,%s\"/>",
+	"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%gpt\" height=\"%gpt\" viewBox=\"0 0 %[1]g %[2]g\" " +
+		"font-family=\"Helvetica, Arial, sans-serif\">\n",
+	"<rect width=\"%g\" height=\"%g\" fill=\"#ffffff\"/>\n",
+	"<image x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\" preserveAspectRatio=\"none\" " +
+		"image-rendering=\"pixelated\" href=\"data:image/png;base64,%s\"/>\n",
 	" transform=\"rotate(-90 %.4g %.4g)\"",
-	"<text x=\"%.4g\" y=\"%.4g\" font-size=\"%g\" text-anchor=\"%s\" fill=\"%s\"%s>%s</text>",
-	"<circle cx=\"%.4g\" cy=\"%.4g\" r=\"%g\" fill=\"none\" stroke=\"%s\" stroke-width=\"%g\"/>",
+	"<text x=\"%.4g\" y=\"%.4g\" font-size=\"%g\" text-anchor=\"%s\" fill=\"%s\"%s>%s</text>\n",
+	"<circle cx=\"%.4g\" cy=\"%.4g\" r=\"%g\" fill=\"none\" stroke=\"%s\" stroke-width=\"%g\"/>\n",
 	" stroke-dasharray=\"%g,%g\"",
 	"<polyline points=\"",
-	"\" fill=\"none\" stroke=\"%s\" stroke-width=\"%g\" stroke-linejoin=\"round\"%s/>",
+	"\" fill=\"none\" stroke=\"%s\" stroke-width=\"%g\" stroke-linejoin=\"round\"%s/>\n",
 	"</svg>\n",
 	"weights: ",
 	" before all names is left out: the module was wrapped", // TestWrapped

@@ -18,7 +18,8 @@ func wholePairs(t *testing.T) []pair {
 	run := func(flags ...string) string {
 		return lines(t, append([]string{"run", "--config", "run.yaml", "--x0", "white:1"}, flags...)...)
 	}
-	graph := strings.Replace(config, "num_layers: 0, base_channels: 2,", `nodes: [{op: noise, name: n, in: [input], noise_type: gaussian, noise_scale: 0.5}],`, 1)
+	graph := strings.Replace(config, "num_layers: 0, base_channels: 2,",
+		`nodes: [{op: noise, name: n, in: [input], noise_type: gaussian, noise_scale: 0.5}],`, 1)
 	graph = strings.Replace(graph, ", noise_type: gaussian, noise_scale: 0.5}\n", "}\n", 1)
 	quiet := strings.Replace(config, ", noise_type: gaussian, noise_scale: 0.5", "", 1)
 	for name, text := range map[string]string{"graph.yaml": graph, "quiet.yaml": quiet} {
@@ -44,8 +45,10 @@ func wholePairs(t *testing.T) []pair {
 		{"the operator's noise was left out", none("graph.yaml", "--noise", "none"), none("graph.yaml")},
 		{"the operator's noise was left out", none("run.yaml", "--noise", "none"), none("quiet.yaml", "--noise", "none")},
 		{"the process at most 2 kB", whole(wholeReport{PeakBytes: 2000}, fp16.Float32), whole(wholeReport{}, fp16.Float32)},
-		{"the process at most", whole(wholeReport{PeakBytes: 2000}, fp16.Float32), whole(wholeReport{PeakBytes: 0}, fp16.Float32)},
-		{"3 sample-steps/s", whole(wholeReport{SampleStepsPerS: 3}, fp16.Float32), whole(wholeReport{SampleStepsPerS: 3, Resumed: true}, fp16.Float32)},
+		{"the process at most", whole(wholeReport{PeakBytes: 2000}, fp16.Float32),
+			whole(wholeReport{PeakBytes: 0}, fp16.Float32)},
+		{"3 sample-steps/s", whole(wholeReport{SampleStepsPerS: 3}, fp16.Float32),
+			whole(wholeReport{SampleStepsPerS: 3, Resumed: true}, fp16.Float32)},
 		{"continued from a checkpoint", whole(wholeReport{Resumed: true}, fp16.Float32), whole(wholeReport{}, fp16.Float32)},
 	}
 }

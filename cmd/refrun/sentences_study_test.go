@@ -18,7 +18,8 @@ func aStudy() *studyReport {
 	d := func(v diff.Number) study.Distance { return study.Distance{MeanAbs: v, RMSOverStd: v} }
 	one := func(v diff.Number) *study.Distance { x := d(v); return &x }
 	both := []bool{true, true}
-	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), Document: document, WeightSeeds: []uint64{0, 1}, GrowthPerStep: &[]diff.Number{1.4}[0],
+	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), Document: document, WeightSeeds: []uint64{0, 1},
+		GrowthPerStep: &[]diff.Number{1.4}[0],
 		Rows: []studyRow{
 			{Twin: study.Moved, What: "start moved by 1e-6", Horizons: []*int{nil, nil}, Measured: both},
 			{Twin: study.Other, What: "another noise seed", OneStep: one(4), Horizons: []*int{nil, nil}, Measured: both},
@@ -94,25 +95,37 @@ func studyPairs(t *testing.T) []pair {
 		{", mean over the 2 operators", is, tell(oneOperator)},
 		{"picture written to a.svg", tell(func(r *studyReport) { r.PictureFile = "a.svg" }), is},
 		{"What the published rows measure: how far apart two rollouts are that have lost each other", is, tell(apart)},
-		{"Arithmetic: in one step from the same state, bfloat16 is 8.00 times as far from float32 as float16. At the end of the rollout it is 2.00 times as far.", is, tell(func(r *studyReport) { r.Rows[3].OneStep.MeanAbs = 2 })},
+		{"Arithmetic: in one step from the same state, bfloat16 is 8.00 times as far from float32 as float16. " +
+			"At the end of the rollout it is 2.00 times as far.", is,
+			tell(func(r *studyReport) { r.Rows[3].OneStep.MeanAbs = 2 })},
 		{"At the end of the rollout it is 2.00 times as far", is, tell(func(r *studyReport) { r.Rows[3].End.MeanAbs = 3 })},
 		{"(no number of)", tell(func(r *studyReport) { r.Rows[2].End.MeanAbs = 0 }), is},
-		{"Noise: another seed moves a state by 4.00 in one step, 8.00 times float16's error and 1.00 times bfloat16's.", is, tell(func(r *studyReport) { r.NoiseFloor = nil })},
+		{"Noise: another seed moves a state by 4.00 in one step, 8.00 times float16's error and 1.00 times bfloat16's.",
+			is, tell(func(r *studyReport) { r.NoiseFloor = nil })},
 		{"a small difference grows 1.40-fold per step", is, tell(noGrowth)},
-		{": a fit to the start moved by 1e-6, between 10 times the rounding error of a step and a tenth of the std, steps 3 to 30.", is, tell(noGrowth)},
+		{": a fit to the start moved by 1e-6, between 10 times the rounding error of a step and a tenth of the std, " +
+			"steps 3 to 30.", is, tell(noGrowth)},
 		{" (median of 1.30 to 1.50)", is, tell(someGrowth)},
 		{" with 1 of 2 operators: a fit", tell(someGrowth), is},
-		{"Growth: none was found within 8 steps. The start moved by 1e-6 grows less than tenfold, or not exponentially.", tell(noGrowth), tell(someGrowth)},
-		{"paths lose the reference: float16 at step 5, bfloat16 at step 5 to 9. From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: compare single steps, and beyond the horizon only statistics.", is, tell(neverLost)},
+		{"Growth: none was found within 8 steps. The start moved by 1e-6 grows less than tenfold, " +
+			"or not exponentially.", tell(noGrowth), tell(someGrowth)},
+		{"paths lose the reference: float16 at step 5, bfloat16 at step 5 to " +
+			"9. From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: " +
+			"compare single steps, and beyond the horizon only statistics.", is, tell(neverLost)},
 		{"float16 with 1 of 2 operators (step 5, 1 not yet)", tell(someLost), is},
 		{"float16 from step 5", tell(oneOperator), is},
-		{"none within 8 steps. No path has come half as far from the reference as unrelated paths stay or may stay, so the paths still tell the arithmetics apart.", tell(neverLost), is},
+		{"none within 8 steps. No path has come half as far from the reference as unrelated paths stay or may stay, " +
+			"so the paths still tell the arithmetics apart.", tell(neverLost), is},
 		{"so the paths still tell the arithmetics apart", tell(neverLost), tell(neverLost, unmeasured)},
-		{"not measured for start moved by 1e-6: after 8 steps another noise seed has not settled at a distance, so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.", tell(unmeasured), is},
-		{"Not lost within 8 steps: start moved by 1e-6.", is, tell(func(r *studyReport) { nine := 9; r.Rows[0].Horizons = []*int{&nine, &nine} })},
+		{"not measured for start moved by 1e-6: after 8 steps another noise seed has not settled at a distance, " +
+			"so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.",
+			tell(unmeasured), is},
+		{"Not lost within 8 steps: start moved by 1e-6.", is,
+			tell(func(r *studyReport) { nine := 9; r.Rows[0].Horizons = []*int{&nine, &nine} })},
 		{"Not lost", is, tell(unmeasured)},
 		{"step 5 to 9\n", is, tell(neverLost)},
-		{"0.100 not yet", is, tell(func(r *studyReport) { five := 5; r.Rows[0].Horizons[0], r.Rows[1].Horizons[0] = &five, &five })},
+		{"0.100 not yet", is,
+			tell(func(r *studyReport) { five := 5; r.Rows[0].Horizons[0], r.Rows[1].Horizons[0] = &five, &five })},
 		{"not yet", tell(neverLost), horizons([]*int{nil}, []bool{false})},
 		{"not measured", horizons([]*int{nil}, []bool{false}), is},
 		{"start moved by 1e-6", what(study.Moved, "counter"), what(study.Other, "counter")},

@@ -15,9 +15,12 @@ import (
 // where it is false, the two as near to each other as can be.
 type pair struct{ says, is, isNot string }
 
-// pairs are all, by what prints them. (The report of check is package oracle's. Those of whole rollouts change the folder.)
+// pairs are all, by what prints them. (The report of check is package oracle's. Those of whole rollouts change the
+// folder.)
 func pairs(t *testing.T) []pair {
-	return slices.Concat(planPairs(), onePairs(t), comparePairs(t), demoPairs(t), studyPairs(t), picturePairs(t), filePairs(), machinePairs(), modelPairs(), kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs(), datasetPairs(t), wholePairs(t), moleculePairs())
+	return slices.Concat(planPairs(), onePairs(t), comparePairs(t), demoPairs(t), studyPairs(t), picturePairs(t),
+		filePairs(), machinePairs(), modelPairs(), kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs(),
+		datasetPairs(t), wholePairs(t), moleculePairs())
 }
 
 // TestSentences: each sentence that the command concludes with is there when it is true,
@@ -62,7 +65,8 @@ func planPairs() []pair {
 		{"compiled in", plan(planReport{Compiled: true}), plan(planReport{Why: "float64 mode"})},
 		{"not compiled: float64 mode", plan(planReport{Why: "float64 mode"}), plan(planReport{Compiled: true})},
 		{"; not compiled 2 s", plan(planReport{Compiled: true, General: 2}), plan(planReport{General: 2})},
-		{"compiling pays from step 7 on", plan(planReport{Compiled: true, PaysFrom: 7}), plan(planReport{Compiled: true, PaysFrom: -1})},
+		{"compiling pays from step 7 on", plan(planReport{Compiled: true, PaysFrom: 7}),
+			plan(planReport{Compiled: true, PaysFrom: -1})},
 		{"compiling pays", plan(planReport{Compiled: true, PaysFrom: 7}), plan(planReport{PaysFrom: 7})},
 		{"3 operators of", plan(planReport{Dataset: &planDataset{Operators: 3}}), plan(planReport{})},
 	}
@@ -101,16 +105,22 @@ func onePairs(t *testing.T) []pair {
 		{"3 recorded layers compared; they are equal", one(layers(0, 0, 0)), one(layers(0, 0, nan))},
 		{"they are equal", one(layers(0)), one(tiny)},
 		{"recorded layer", one(layers(1)), one(oracle.OneStep{})},
-		{"NaN or infinite on one side only: 2 elements", one(oracle.OneStep{All: diff.Diff{NonFiniteDiffer: 2}}), one(oracle.OneStep{All: diff.Diff{NonFiniteEqual: 2}})},
+		{"NaN or infinite on one side only: 2 elements", one(oracle.OneStep{All: diff.Diff{NonFiniteDiffer: 2}}),
+			one(oracle.OneStep{All: diff.Diff{NonFiniteEqual: 2}})},
 		{"RMS distance to float64 steps", one(oracle.OneStep{Truth: &oracle.Truth{}}), one(oracle.OneStep{})},
-		{"refrun 1, recording 2: ratio 0.5", one(oracle.OneStep{Truth: &oracle.Truth{Ours: 1, Recorded: 2, Ratio: 0.5}}), one(oracle.OneStep{})},
+		{"refrun 1, recording 2: ratio 0.5",
+			one(oracle.OneStep{Truth: &oracle.Truth{Ours: 1, Recorded: 2, Ratio: 0.5}}), one(oracle.OneStep{})},
 		{"the case was recorded in float32, and is compared with tf32 steps", step(dir, "--precision", "tf32"), usual},
 		{"the case was recorded in", step(dir, "--precision", "float64"), step(dir, "--precision", "float32")},
 		{"the operator's noise was left out", step(dir, "--noise", "none"), step(dir, "--noise", "tape")},
 		{"operator.use_batch_norm is ignored, as Spinlock's builder ignores it", step(ignoring), usual},
 		{"recorded by ", usual, step(nobody)},
-		{"float16 overflow: first at step 2 in c1, 3 elements", strings.Join(overflowNotes(&rollout.Overflow{Step: 2, Layer: "c1", Elements: 3}, false), ""), strings.Join(overflowNotes(nil, false), "")},
-		{"float16 overflow: first at", strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, false), ""), strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, true), "")},
-		{" since the run was resumed: first at step 2", strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, true), ""), strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, false), "")},
+		{"float16 overflow: first at step 2 in c1, 3 elements", strings.Join(
+			overflowNotes(&rollout.Overflow{Step: 2, Layer: "c1", Elements: 3}, false), "",
+		), strings.Join(overflowNotes(nil, false), "")},
+		{"float16 overflow: first at", strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, false), ""),
+			strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, true), "")},
+		{" since the run was resumed: first at step 2", strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, true),
+			""), strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, false), "")},
 	}
 }

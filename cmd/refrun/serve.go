@@ -105,7 +105,8 @@ func (m *messages) next() (*safetensors.File, error) {
 	}
 	size := binary.LittleEndian.Uint64(length[:])
 	if size > mostMessage {
-		return nil, fmt.Errorf("stdin: a message of %d bytes: want at most %d: its length and a safetensors file", size, mostMessage)
+		return nil, fmt.Errorf("stdin: a message of %d bytes: want at most %d: its length and a safetensors file",
+			size, mostMessage)
 	}
 	if err := memory.Fits(int64(size)); err != nil {
 		return nil, fmt.Errorf("stdin: a message of %d bytes: it %w", size, err)
@@ -210,8 +211,10 @@ func (s *session) open(m *safetensors.File) (said map[string]string, err error) 
 	}
 	*s = session{cs: cs, op: op, mode: mode, noise: m.Metadata["noise"], stream: stream}
 	_, channels := op.Draws()
-	return map[string]string{"mode": cs.Rollout.ModeName(op, mode, stream), "noise": stream.Name, "contract": operator.Contract, "version": version,
-		"draws": fmt.Sprint(channels), "draw_format": op.NoiseFormat(mode).String()}, nil
+	return map[string]string{
+		"mode": cs.Rollout.ModeName(op, mode, stream), "noise": stream.Name, "contract": operator.Contract,
+		"version": version, "draws": fmt.Sprint(channels), "draw_format": op.NoiseFormat(mode).String(),
+	}, nil
 }
 
 // owned returns a message's tensors in memory of their own.
@@ -273,7 +276,8 @@ func (s *session) input(m *safetensors.File) (*tensor.Tensor, error) {
 	case len(t.Shape) != 4 || t.Len() == 0:
 		return nil, fmt.Errorf("input: shape %v: want [N,C,H,W]", t.Shape)
 	case t.Shape[1] != s.op.Config.InputChannels:
-		return nil, fmt.Errorf("input: shape %v: want [N,%d,H,W]%s", t.Shape, s.op.Config.InputChannels, lastChannels(t.Shape, s.op.Config.InputChannels))
+		return nil, fmt.Errorf("input: shape %v: want [N,%d,H,W]%s",
+			t.Shape, s.op.Config.InputChannels, lastChannels(t.Shape, s.op.Config.InputChannels))
 	case !ok || f == fp16.Float64 && wide != f:
 		return nil, fmt.Errorf("input: %s numbers: want %v, or the precision float64", t.DType, wide)
 	case wide == fp16.Float64:

@@ -28,7 +28,8 @@ func (s *session) openNetwork(m *safetensors.File) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	net, err := network.Parse("graph", []byte(m.Metadata["graph"]), func(string) (*safetensors.File, error) { return weights, nil })
+	net, err := network.Parse("graph", []byte(m.Metadata["graph"]),
+		func(string) (*safetensors.File, error) { return weights, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,9 @@ func (s *session) openNetwork(m *safetensors.File) (map[string]string, error) {
 		return nil, err
 	}
 	*s = session{net: n}
-	return map[string]string{"mode": mode.String(), "noise": "none", "contract": graph.Contract, "version": version, "draws": "0"}, nil
+	return map[string]string{
+		"mode": mode.String(), "noise": "none", "contract": graph.Contract, "version": version, "draws": "0",
+	}, nil
 }
 
 // apply evaluates the network for its inputs by their names. The answer has "output0",

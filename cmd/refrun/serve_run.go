@@ -36,7 +36,8 @@ func (s *session) run(m *safetensors.File) ([]*safetensors.Tensor, map[string]st
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &rollout.Engine{Stepper: rollout.Stepper{Operator: s.op, Config: cs.Rollout, Mode: s.mode}, Stream: draws, Shape: shape, Start: byRealization(x0, shape)}
+	e := &rollout.Engine{Stepper: rollout.Stepper{Operator: s.op, Config: cs.Rollout, Mode: s.mode}, Stream: draws,
+		Shape: shape, Start: byRealization(x0, shape)}
 	k, err := keeping(e)
 	if err != nil {
 		return nil, nil, err
@@ -45,7 +46,9 @@ func (s *session) run(m *safetensors.File) ([]*safetensors.Tensor, map[string]st
 		return nil, nil, err
 	}
 	t, err := safetensors.New("trajectory", safetensors.DTypeOf(k.format), k.shape[:], k.raw)
-	said := map[string]string{"digest": k.digest.Hex(), "mode": cs.Rollout.ModeName(s.op, s.mode, draws), "noise": draws.Name}
+	said := map[string]string{
+		"digest": k.digest.Hex(), "mode": cs.Rollout.ModeName(s.op, s.mode, draws), "noise": draws.Name,
+	}
 	return []*safetensors.Tensor{t}, said, err
 }
 
@@ -99,7 +102,8 @@ func keeping(e *rollout.Engine) (*keeper, error) {
 		bytes *= float64(n)
 	}
 	if bytes > mostTrajectory {
-		return nil, fmt.Errorf("trajectory: %v: want at most %d GiB in memory; refrun run -o streams a longer one to a file", k.shape, mostTrajectory>>30)
+		return nil, fmt.Errorf("trajectory: %v: want at most %d GiB in memory; "+
+			"refrun run -o streams a longer one to a file", k.shape, mostTrajectory>>30)
 	}
 	if err := memory.Fits(int64(bytes)); err != nil {
 		return nil, fmt.Errorf("trajectory: %v: it %w; refrun run -o streams one to a file", k.shape, err)

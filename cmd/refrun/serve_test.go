@@ -95,18 +95,21 @@ const servedCase = `{"operator": {"input_channels": 1, "nodes": [
 func openServed(t *testing.T, said map[string]string) []byte {
 	said["do"], said["case"] = "open", servedCase
 	one := func(v float64) func(int) float64 { return func(int) float64 { return v } }
-	return message(t, said, servedTensor(t, "n.noise_scale", []int{1}, one(0.5)), servedTensor(t, "c.weight", []int{1, 1, 1, 1}, one(2)), servedTensor(t, "c.bias", []int{1}, one(1)))
+	return message(t, said, servedTensor(t, "n.noise_scale", []int{1}, one(0.5)),
+		servedTensor(t, "c.weight", []int{1, 1, 1, 1}, one(2)), servedTensor(t, "c.bias", []int{1}, one(1)))
 }
 
 // TestServe: an operator is opened and applied, with draws that are given and without.
 func TestServe(t *testing.T) {
 	x := servedTensor(t, "input", []int{2, 1, 2, 3}, func(i int) float64 { return float64(i) })
 	z := servedTensor(t, "draw0", []int{2, 1, 2, 3}, func(i int) float64 { return float64(i % 2) })
-	answers, r := served(t, openServed(t, map[string]string{"noise": "none"}), message(t, map[string]string{"do": "apply"}, x), message(t, map[string]string{"do": "apply"}, x, z))
+	answers, r := served(t, openServed(t, map[string]string{"noise": "none"}),
+		message(t, map[string]string{"do": "apply"}, x), message(t, map[string]string{"do": "apply"}, x, z))
 	if r.code != 0 || r.stderr != "" || len(answers) != 3 {
 		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
 	}
-	if m := answers[0].Metadata; m["mode"] != "float32/state-float32/noise-none" || m["draws"] != "1" || m["contract"] != "1" {
+	if m := answers[0].Metadata; m["mode"] != "float32/state-float32/noise-none" || m["draws"] != "1" ||
+		m["contract"] != "1" {
 		t.Errorf("opened: %v", m)
 	}
 	for k, noise := range []float64{0, 1} { // 2 (x + 0.5 z) + 1
@@ -133,7 +136,8 @@ func TestServeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := refrun(t, "run", "--case", dir, "--json", "--noise", "none").decode(t)
-	answers, r := served(t, message(t, map[string]string{"do": "open", "folder": dir, "noise": "none"}), message(t, map[string]string{"do": "run"}))
+	answers, r := served(t, message(t, map[string]string{"do": "open", "folder": dir, "noise": "none"}),
+		message(t, map[string]string{"do": "run"}))
 	if r.code != 0 || len(answers) != 2 || answers[1].Metadata["digest"] != want["digest"] || want["digest"] == "" {
 		t.Fatalf("exit code %d, %v: want digest %v", r.code, answers[1].Metadata, want["digest"])
 	}
@@ -145,14 +149,17 @@ func TestServeRun(t *testing.T) {
 
 // TestServeNetwork: a network is opened beside an operator, and evaluated in float32 and float64.
 func TestServeNetwork(t *testing.T) {
-	const net = `{"inputs": [{"name": "x", "shape": [2, 2]}], "nodes": [{"op": "mul", "name": "y", "in": ["x", "w"]}, {"op": "argmax", "name": "k", "in": ["y"], "attributes": {"dim": 1}}], "outputs": ["y", "k"]}`
+	const net = `{"inputs": [{"name": "x", "shape": [2, 2]}], "nodes": [{"op": "mul", "name": "y", "in": ["x", ` +
+		`"w"]}, {"op": "argmax", "name": "k", "in": ["y"], "attributes": {"dim": 1}}], "outputs": ["y", "k"]}`
 	of := func(name string) *safetensors.Tensor {
 		return servedTensor(t, name, []int{2, 2}, func(i int) float64 { return float64(i) + 0.25 })
 	}
 	apply := map[string]string{"do": "apply", "id": "net"}
 	for _, precision := range []string{"", "float64"} {
-		answers, r := served(t, openServed(t, map[string]string{}), message(t, map[string]string{"do": "open", "id": "net", "graph": net, "precision": precision}, of("w")),
-			message(t, apply, of("x")), message(t, apply), message(t, map[string]string{"do": "run", "id": "net"}), message(t, apply, servedTensor(t, "x", []int{1}, func(int) float64 { return 1 })))
+		answers, r := served(t, openServed(t, map[string]string{}),
+			message(t, map[string]string{"do": "open", "id": "net", "graph": net, "precision": precision}, of("w")),
+			message(t, apply, of("x")), message(t, apply), message(t, map[string]string{"do": "run", "id": "net"}),
+			message(t, apply, servedTensor(t, "x", []int{1}, func(int) float64 { return 1 })))
 		if r.code != 0 || len(answers) != 6 {
 			t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
 		}
@@ -161,7 +168,8 @@ func TestServeNetwork(t *testing.T) {
 			t.Fatal(answers[2].Metadata)
 		}
 		v, err := y.Float64s()
-		if err != nil || v[3] != 3.25*3.25 || y.DType != map[string]safetensors.DType{"": safetensors.F32, "float64": safetensors.F64}[precision] {
+		if err != nil || v[3] != 3.25*3.25 ||
+			y.DType != map[string]safetensors.DType{"": safetensors.F32, "float64": safetensors.F64}[precision] {
 			t.Errorf("%s: %v %v", precision, v, err)
 		}
 		k, err := answers[2].Tensor("output1")
@@ -182,7 +190,8 @@ func TestServeNetwork(t *testing.T) {
 // TestServeRefuses: what is wrong with a request is its answer, and the next one is served; what
 // is no message ends it.
 func TestServeRefuses(t *testing.T) {
-	apply, x := map[string]string{"do": "apply"}, servedTensor(t, "input", []int{1, 1, 2, 2}, func(i int) float64 { return 1 })
+	apply, x := map[string]string{"do": "apply"},
+		servedTensor(t, "input", []int{1, 1, 2, 2}, func(i int) float64 { return 1 })
 	of := func(shape ...int) *safetensors.Tensor {
 		return servedTensor(t, "input", shape, func(int) float64 { return 1 })
 	}
@@ -192,24 +201,37 @@ func TestServeRefuses(t *testing.T) {
 	}
 	draw := servedTensor(t, "draw0", []int{1, 2, 2, 2}, func(int) float64 { return 1 })
 	answers, r := served(t,
-		message(t, apply, x), message(t, map[string]string{"do": "dance"}), message(t, map[string]string{"do": "open", "case": "{"}),
-		message(t, map[string]string{"do": "open", "folder": "/nowhere"}), openServed(t, map[string]string{"precision": "float12"}),
-		openServed(t, map[string]string{}), message(t, apply), message(t, apply, of(1, 2, 2)), message(t, apply, of(1, 4, 4, 1)), message(t, apply, wide),
-		message(t, apply, x, draw), message(t, map[string]string{"do": "run"}), message(t, map[string]string{"do": "run", "rollout": `{"num_timesteps": 0}`}),
+		message(t, apply, x), message(t, map[string]string{"do": "dance"}),
+		message(t, map[string]string{"do": "open", "case": "{"}),
+		message(t, map[string]string{"do": "open", "folder": "/nowhere"}),
+		openServed(t, map[string]string{"precision": "float12"}),
+		openServed(t, map[string]string{}), message(t, apply), message(t, apply, of(1, 2, 2)),
+		message(t, apply, of(1, 4, 4, 1)), message(t, apply, wide),
+		message(t, apply, x, draw), message(t, map[string]string{"do": "run"}),
+		message(t, map[string]string{"do": "run", "rollout": `{"num_timesteps": 0}`}),
 		message(t, apply, x))
 	if r.code != 0 || len(answers) != 14 {
 		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
 	}
-	for i, want := range []string{"do: apply: no operator: want open first", `do: "dance": want open, apply or run`, "case: ", "/nowhere", "precision: unknown number format \"float12\"", "",
-		"input", "input: shape [1 2 2]: want [N,C,H,W]", "want [N,1,H,W]; these look like [N,H,W,C]", "input: F64 numbers: want float32",
-		"draw0: shape [1 2 2 2]: want [1 1 2 2]", "start: missing", "rollout: num_", ""} {
+	for i, want := range []string{
+		"do: apply: no operator: want open first", `do: "dance": want open, apply or run`, "case: ",
+		"/nowhere", "precision: unknown number format \"float12\"", "", "input", "input: shape [1 2 2]: want [N,C,H,W]",
+		"want [N,1,H,W]; these look like [N,H,W,C]", "input: F64 numbers: want float32",
+		"draw0: shape [1 2 2 2]: want [1 1 2 2]", "start: missing", "rollout: num_", "",
+	} {
 		if said := answers[i].Metadata["error"]; !strings.Contains(said, want) || (want == "") != (said == "") {
 			t.Errorf("request %d: %q, want %q", i, said, want)
 		}
 	}
 	long := binary.LittleEndian.AppendUint64(nil, 1<<60)
-	for _, bad := range [][]byte{{1, 2}, long, binary.LittleEndian.AppendUint64(nil, 100), append(binary.LittleEndian.AppendUint64(nil, 3), "abc"...)} {
-		if _, r := served(t, bad); r.code != 2 || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "refrun serve: stdin: ") {
+	for _, bad := range [][]byte{
+		{1, 2},
+		long,
+		binary.LittleEndian.AppendUint64(nil, 100),
+		append(binary.LittleEndian.AppendUint64(nil, 3), "abc"...),
+	} {
+		if _, r := served(t, bad); r.code != 2 || strings.Count(r.stderr, "\n") != 1 ||
+			!strings.HasPrefix(r.stderr, "refrun serve: stdin: ") {
 			t.Errorf("%v: exit code %d, %q", bad, r.code, r.stderr)
 		}
 	}

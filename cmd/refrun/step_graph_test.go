@@ -11,7 +11,8 @@ import (
 
 // pendulum is the step graph of docs/FORMATS.md, of as many pendulums as show something.
 const pendulum = `{"version": 1,
- "inputs": [{"name": "state.angle", "shape": [64]}, {"name": "state.speed", "shape": [64]}, {"name": "forcing.push", "shape": []}],
+ "inputs": [{"name": "state.angle", "shape": [64]}, {"name": "state.speed", "shape": [64]},
+ {"name": "forcing.push", "shape": []}],
  "nodes": [
   {"op": "sin", "name": "pull", "in": ["state.angle"]},
   {"op": "sub", "name": "force", "in": ["forcing.push", "pull"]},
@@ -25,7 +26,8 @@ const pendulum = `{"version": 1,
 func pendulums(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"step.json": pendulum, "case.json": `{"version": 1, "step": "step.json", "rollout": {"num_timesteps": 41, "num_realizations": 1}}`} {
+	for name, text := range map[string]string{"step.json": pendulum,
+		"case.json": `{"version": 1, "step": "step.json", "rollout": {"num_timesteps": 41, "num_realizations": 1}}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -43,12 +45,14 @@ func pendulums(t *testing.T) string {
 		}
 	}
 	put("inputs.safetensors", floats(t, "forcing.push", safetensors.F32, []int{40}, pushes...))
-	put("trajectory.safetensors", floats(t, "initial_condition.angle", safetensors.F32, []int{64}, angles...), floats(t, "initial_condition.speed", safetensors.F32, []int{64}, speeds...))
+	put("trajectory.safetensors", floats(t, "initial_condition.angle", safetensors.F32, []int{64}, angles...),
+		floats(t, "initial_condition.speed", safetensors.F32, []int{64}, speeds...))
 	return dir
 }
 
 // TestStepGraphVerbs: a case of a step graph is rolled out into a file, which is verified, resumed, compared and, as a
-// trajectory, stepped and checked; what takes operators only, and flags that name what the case has, are refused in a line.
+// trajectory, stepped and checked; what takes operators only, and flags that name what the case has, are refused in a
+// line.
 func TestStepGraphVerbs(t *testing.T) {
 	t.Parallel()
 	dir := pendulums(t)
@@ -60,7 +64,8 @@ func TestStepGraphVerbs(t *testing.T) {
 	if r := refrun(t, "verify", out); r.code != 0 || !strings.Contains(unfolded(r.stdout), "ok, 41 states") {
 		t.Errorf("verify: %+v", r)
 	}
-	if r := refrun(t, "run", "--case", dir, "-o", out, "--resume"); r.code != 0 || !strings.Contains(unfolded(r.stdout), "already complete") {
+	if r := refrun(t, "run", "--case", dir, "-o", out, "--resume"); r.code != 0 ||
+		!strings.Contains(unfolded(r.stdout), "already complete") {
 		t.Errorf("resume: %+v", r)
 	}
 	f, err := safetensors.Open(out)
@@ -86,7 +91,9 @@ func TestStepGraphVerbs(t *testing.T) {
 	if one, _ := stepped["one_step"].(map[string]any); one == nil || one["max_abs"] != 0. || stepped["steps"] != 40. {
 		t.Errorf("one step: %v of %v steps: want none of 40", stepped["one_step"], stepped["steps"])
 	}
-	if r := refrun(t, "run", "--case", dir, "--one-step"); !strings.Contains(unfolded(r.stdout), "step graph of 6 operations") || !strings.Contains(unfolded(r.stdout), "1 other state compared; they are equal") {
+	if r := refrun(t, "run", "--case", dir, "--one-step"); !strings.Contains(
+		unfolded(r.stdout), "step graph of 6 operations",
+	) || !strings.Contains(unfolded(r.stdout), "1 other state compared; they are equal") {
 		t.Errorf("one step: %+v", r)
 	}
 	same := refrun(t, "compare", out+":trajectory.speed", dir+":trajectory.speed", "--json").decode(t)
@@ -99,15 +106,22 @@ func TestStepGraphVerbs(t *testing.T) {
 	for _, of := range []struct{ verb, flags, want string }{
 		{"plan", "", "...case.json: step: a graph in place of an operator: want run, check or compare, which take it"},
 		{"study", "", "...case.json: step: a graph in place of an operator: want run, check or compare, which take it"},
-		{"probe", "-o " + out + ".d", "...case.json: step: a graph in place of an operator: want run, check or compare, which take it"},
-		{"run", "--x0 zeros", "--x0: zeros: a step graph has its weights, initial condition and draws in its case: want no --x0"},
-		{"run", "--seed 3", "--seed: 3: a step graph has its weights, initial condition and draws in its case: want no --seed"},
+		{"probe", "-o " + out + ".d",
+			"...case.json: step: a graph in place of an operator: want run, check or compare, which take it"},
+		{"run", "--x0 zeros",
+			"--x0: zeros: a step graph has its weights, initial condition and draws in its case: want no --x0"},
+		{"run", "--seed 3",
+			"--seed: 3: a step graph has its weights, initial condition and draws in its case: want no --seed"},
 		{"run", "--noise counter", `--noise: "counter": a step graph's draws are inputs of it, noise.NAME: want no --noise`},
-		{"run", "--one-step --noise counter", `--noise: "counter": a step graph's draws are inputs of it, noise.NAME: want no --noise`},
-		{"run", "--steps 50", "...inputs.safetensors: forcing.push: shape [40]: want [50], one for each step, or [1 50] for each realization"},
+		{"run", "--one-step --noise counter",
+			`--noise: "counter": a step graph's draws are inputs of it, noise.NAME: want no --noise`},
+		{"run", "--steps 50", "...inputs.safetensors: forcing.push: shape [40]: " +
+			"want [50], one for each step, or [1 50] for each realization"},
 		{"run", "-o " + filepath.Join(dir, "x.npy"), `...file type ".npy": want .safetensors for 2 named states`},
-		{"check", "--noise counter", `--noise: "counter": a step graph's draws are inputs of it, noise.NAME: want no --noise`},
-		{"check", "--weights " + out, "...a step graph has its weights and draws in its case, and no layers: want no --weights, --layers or --tape"},
+		{"check", "--noise counter",
+			`--noise: "counter": a step graph's draws are inputs of it, noise.NAME: want no --noise`},
+		{"check", "--weights " + out, "...a step graph has its weights and draws in its case, and no layers: " +
+			"want no --weights, --layers or --tape"},
 	} {
 		refrun(t, append([]string{of.verb, "--case", dir}, strings.Fields(of.flags)...)...).refused(t, of.verb, of.want)
 	}
@@ -117,7 +131,8 @@ func TestStepGraphVerbs(t *testing.T) {
 // other way than in all simulated devices.
 func TestRecurrentDevice(t *testing.T) {
 	t.Parallel()
-	if r := refrun(t, "check", "--case", filepath.Join("..", "..", "testdata", "steps", "gru_float16"), "--json"); r.code != 0 || !strings.Contains(r.stdout, `"PASS-CONFORMING"`) {
+	if r := refrun(t, "check", "--case", filepath.Join("..", "..", "testdata", "steps", "gru_float16"),
+		"--json"); r.code != 0 || !strings.Contains(r.stdout, `"PASS-CONFORMING"`) {
 		t.Errorf("exit code %d: %.400s%s", r.code, r.stdout, r.stderr)
 	}
 }

@@ -40,27 +40,29 @@ const (
 
 // studyReport is the JSON of study.
 type studyReport struct {
-	Case          string          `json:"case"`
-	Contract      string          `json:"contract"`
-	Mode          string          `json:"mode"` // of the reference
-	Noise         string          `json:"noise"`
-	Steps         int             `json:"steps"`
-	Realizations  int             `json:"realizations"`
-	Grid          [2]int          `json:"grid"`
-	WeightSeeds   []uint64        `json:"weight_seeds"` // of the operators; null if the weights are the case's
-	ISA           string          `json:"isa"`
-	Threads       int             `json:"threads"`
-	Seconds       float64         `json:"seconds"`
-	PeakBytes     int64           `json:"peak_bytes"`
-	Notes         []string        `json:"notes,omitempty"`
-	PictureFile   string          `json:"picture,omitempty"`
-	Rows          []studyRow      `json:"rows"`
-	GrowthPerStep *diff.Number    `json:"growth_per_step"`  // median of the operators' that grow; null if none does
-	Horizon       map[string]*int `json:"horizon"`          // by twin, the earliest among the operators; null if none within the steps, or not measured
-	Measured      map[string]bool `json:"horizon_measured"` // by twin, with all operators: else more steps are needed to tell
-	NoiseFloor    *study.Distance `json:"noise_floor"`      // of one step, mean over steps and operators
-	Document      studyDocument   `json:"document"`
-	Operators     []*study.Study  `json:"operators"` // step by step
+	Case          string       `json:"case"`
+	Contract      string       `json:"contract"`
+	Mode          string       `json:"mode"` // of the reference
+	Noise         string       `json:"noise"`
+	Steps         int          `json:"steps"`
+	Realizations  int          `json:"realizations"`
+	Grid          [2]int       `json:"grid"`
+	WeightSeeds   []uint64     `json:"weight_seeds"` // of the operators; null if the weights are the case's
+	ISA           string       `json:"isa"`
+	Threads       int          `json:"threads"`
+	Seconds       float64      `json:"seconds"`
+	PeakBytes     int64        `json:"peak_bytes"`
+	Notes         []string     `json:"notes,omitempty"`
+	PictureFile   string       `json:"picture,omitempty"`
+	Rows          []studyRow   `json:"rows"`
+	GrowthPerStep *diff.Number `json:"growth_per_step"` // median of the operators' that grow; null if none does
+	// by twin, the earliest among the operators; null if none within the steps, or not measured
+	Horizon map[string]*int `json:"horizon"`
+	// by twin, with all operators: else more steps are needed to tell
+	Measured   map[string]bool `json:"horizon_measured"`
+	NoiseFloor *study.Distance `json:"noise_floor"` // of one step, mean over steps and operators
+	Document   studyDocument   `json:"document"`
+	Operators  []*study.Study  `json:"operators"` // step by step
 
 	weights string // the file of the weights, "" for the case's or those of seeds
 }
@@ -78,18 +80,24 @@ type studyRow struct {
 
 func studyRun(c *command) error {
 	f, w := c.flags, new(wholeFlags)
-	dir := f.String("case", "", "`folder` of the case; a trajectory is needed for its initial condition only; it may stand without --case")
+	dir := f.String("case", "",
+		"`folder` of the case; a trajectory is needed for its initial condition only; it may stand without --case")
 	c.folder = dir
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
-	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
-	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
+	f.StringVar(&w.weights, "weights", "",
+		"safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
+	f.StringVar(&w.x0, "x0", "",
+		"initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", studySteps, "`steps` to take")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's, at most 2)")
-	operators := f.Int("operator-seeds", 0, "`number` of operators, with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
+	operators := f.Int("operator-seeds", 0, "`number` of operators, "+
+		"with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
 	seeds := f.String("seeds", "", "`list` of weight seeds, such as 0,1,7, instead of --operator-seeds")
-	autocast := f.String("autocast", "cuda", "`rules` of float16 and bfloat16: cuda or cpu, with the release :1.13 or :2.x if it is not the case's")
-	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: counter, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none")
+	autocast := f.String("autocast", "cuda",
+		"`rules` of float16 and bfloat16: cuda or cpu, with the release :1.13 or :2.x if it is not the case's")
+	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: "+
+		"counter, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none")
 	picture := f.String("svg", "", "write a picture to this `file`, .svg")
 	m := c.modelFlags()
 	if err := c.parse(0); err != nil {
@@ -158,7 +166,8 @@ func studyRun(c *command) error {
 	}
 	r := summarise(studies)
 	r.weights = w.weights
-	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract, [2]int{shape.H, shape.W}, weightSeeds
+	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract,
+		[2]int{shape.H, shape.W}, weightSeeds
 	r.ISA, r.Threads, r.Seconds, r.PeakBytes = c.isa, runtime.GOMAXPROCS(0), time.Since(began).Seconds(), peakBytes()
 	r.Notes = append(ignoredNotes(cs), studyNotes(r)...)
 	var undrawn error // a picture that cannot be written does not take the study along
@@ -176,7 +185,9 @@ func studyRun(c *command) error {
 }
 
 // studies runs one study an operator.
-func (c *command) studies(ctx context.Context, cs *rollout.Case, weightSeeds []uint64, o study.Options) ([]*study.Study, error) {
+func (c *command) studies(
+	ctx context.Context, cs *rollout.Case, weightSeeds []uint64, o study.Options,
+) ([]*study.Study, error) {
 	n := max(1, len(weightSeeds))
 	p := c.progress("study")
 	defer p.done()

@@ -68,7 +68,8 @@ func (r *studyReport) draw(path string) error {
 		low, high = -8, 0
 	}
 	p := &figure{w: pictureWidth, h: pictureHeight}
-	title := fmt.Sprintf("Distance from the float32 rollout: %s, %s, noise %s", plural(len(r.Operators), "operator"), plural(r.Realizations, "realization"), r.Noise)
+	title := fmt.Sprintf("Distance from the float32 rollout: %s, %s, noise %s",
+		plural(len(r.Operators), "operator"), plural(r.Realizations, "realization"), r.Noise)
 	p.label(spot{(plotLeft + plotRight) / 2, 17}, 13, atMiddle, title)
 	a := axes{xHigh: float64(r.Steps), yLow: math.Floor(low), yHigh: math.Floor(high) + 1}
 	a.draw(p)
@@ -132,7 +133,8 @@ type axes struct{ xHigh, yLow, yHigh float64 }
 // places returns where points of the plot stand in the picture.
 func (a axes) places(points []spot) (at []spot) {
 	for _, q := range points {
-		at = append(at, spot{plotLeft + (plotRight-plotLeft)*q.x/a.xHigh, plotBottom - (plotBottom-plotTop)*(q.y-a.yLow)/(a.yHigh-a.yLow)})
+		at = append(at, spot{plotLeft + (plotRight-plotLeft)*q.x/a.xHigh,
+			plotBottom - (plotBottom-plotTop)*(q.y-a.yLow)/(a.yHigh-a.yLow)})
 	}
 	return at
 }
@@ -155,7 +157,8 @@ func (a axes) draw(p *figure) {
 	}
 	p.line(black, 0.5, 0, spot{plotLeft, plotTop}, spot{plotLeft, plotBottom}, spot{plotRight, plotBottom})
 	p.label(spot{(plotLeft + plotRight) / 2, plotBottom + 32}, 12, atMiddle, "step")
-	p.label(spot{14, (plotTop + plotBottom) / 2}, 12, atMiddle, "RMS distance / standard deviation of the state").turned = true
+	p.label(spot{14, (plotTop + plotBottom) / 2}, 12, atMiddle,
+		"RMS distance / standard deviation of the state").turned = true
 }
 
 // tick is a mark on an axis, with its label if it has one.

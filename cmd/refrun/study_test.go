@@ -53,12 +53,17 @@ func TestStudyJSON(t *testing.T) {
 	has(t, "study", out, object{
 		"case": word, "contract": word, "mode": word, "noise": word, "isa": word, "threads": number, "seconds": number,
 		"steps": number, "realizations": number, "grid": []any{number}, "noise_floor": distance, "horizon": object{},
-		"rows":      []any{object{"twin": word, "what": word, "mode": word, "end": distance, "horizons": []any{}}},
-		"document":  object{"source": word, "run": word, "rows": []any{object{"name": word, "twin": word, "max_abs": number, "mean_abs": number, "mean_rel": number}}},
-		"operators": []any{object{"mode": word, "std": []any{number}, "twins": []any{object{"name": word, "path": []any{distance}}}}},
+		"rows": []any{object{"twin": word, "what": word, "mode": word, "end": distance, "horizons": []any{}}},
+		"document": object{"source": word, "run": word, "rows": []any{
+			object{"name": word, "twin": word, "max_abs": number, "mean_abs": number, "mean_rel": number},
+		}},
+		"operators": []any{
+			object{"mode": word, "std": []any{number}, "twins": []any{object{"name": word, "path": []any{distance}}}},
+		},
 	})
 	for key, want := range map[string]any{
-		"steps": 8., "realizations": 2., "noise": "counter", "mode": "float32/state-float32/noise-counter", "weight_seeds": nil, "growth_per_step": nil,
+		"steps": 8., "realizations": 2., "noise": "counter", "mode": "float32/state-float32/noise-counter",
+		"weight_seeds": nil, "growth_per_step": nil,
 	} {
 		if got, ok := out[key]; !ok || got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
@@ -75,26 +80,34 @@ func TestStudyJSON(t *testing.T) {
 			t.Errorf("%v: one step %v", w["twin"], w["one_step"])
 		}
 	}
-	if want := []string{"moved", "other", "float64", "float32:fast-5", "tf32", "float16", "bfloat16"}; !slices.Equal(twins, want) {
+	if want := []string{
+		"moved", "other", "float64", "float32:fast-5", "tf32", "float16", "bfloat16",
+	}; !slices.Equal(twins, want) {
 		t.Errorf("twins %q, want %q", twins, want)
 	}
-	if mode := out["rows"].([]any)[5].(map[string]any)["mode"]; mode != "float16/autocast-cuda/state-float32/noise-counter" {
+	if mode := out["rows"].([]any)[5].(map[string]any)["mode"]; mode !=
+		"float16/autocast-cuda/state-float32/noise-counter" {
 		t.Errorf("float16 is %v", mode)
 	}
 
-	out = shortStudy(t, "--json", "--config", file, "--operator-seeds", "2", "--realizations", "4", "--noise", "none", "--autocast", "cpu", "--seed", "9").decode(t)
-	if seeds := out["weight_seeds"].([]any); len(seeds) != 2 || seeds[0] != 1. || seeds[1] != 2. || len(out["operators"].([]any)) != 2 {
+	out = shortStudy(t, "--json", "--config", file, "--operator-seeds", "2", "--realizations", "4", "--noise", "none",
+		"--autocast", "cpu", "--seed", "9").decode(t)
+	if seeds := out["weight_seeds"].([]any); len(seeds) != 2 || seeds[0] != 1. || seeds[1] != 2. ||
+		len(out["operators"].([]any)) != 2 {
 		t.Errorf("weight seeds %v", seeds)
 	}
-	if mode := out["rows"].([]any)[6].(map[string]any)["mode"]; out["realizations"] != 4. || out["noise_floor"] != nil || mode != "bfloat16/autocast-cpu/state-float32/noise-none" {
+	if mode := out["rows"].([]any)[6].(map[string]any)["mode"]; out["realizations"] != 4. ||
+		out["noise_floor"] != nil || mode != "bfloat16/autocast-cpu/state-float32/noise-none" {
 		t.Errorf("%v realizations, noise floor %v, bfloat16 %v", out["realizations"], out["noise_floor"], mode)
 	}
 
 	// A seed of the list is the operator of that seed, wherever it stands.
 	list := shortStudy(t, "--json", "--config", file, "--seeds", "7, 1").decode(t)
 	one := shortStudy(t, "--json", "--config", file).decode(t)
-	a, b := list["operators"].([]any)[1].(map[string]any)["twins"].([]any)[4], one["operators"].([]any)[0].(map[string]any)["twins"].([]any)[4]
-	if x, y := a.(map[string]any)["path"].([]any)[7].(map[string]any), b.(map[string]any)["path"].([]any)[7].(map[string]any); x["mean_abs"] != y["mean_abs"] {
+	a, b := list["operators"].([]any)[1].(map[string]any)["twins"].([]any)[4],
+		one["operators"].([]any)[0].(map[string]any)["twins"].([]any)[4]
+	if x, y := a.(map[string]any)["path"].([]any)[7].(map[string]any),
+		b.(map[string]any)["path"].([]any)[7].(map[string]any); x["mean_abs"] != y["mean_abs"] {
 		t.Errorf("seed 1 from a list ends at %v, alone at %v", x, y)
 	}
 
@@ -104,7 +117,8 @@ func TestStudyJSON(t *testing.T) {
 	delete(f.file, "noise")
 	delete(f.file, "layers")
 	two := slices.Concat(make([]float64, 1200), slices.Repeat([]float64{0.5, 1}, 600))
-	f.put("trajectory", floats(t, "initial_condition", safetensors.F32, []int{2, 3, 20, 20}, two...)) // one for each realization
+	// one for each realization
+	f.put("trajectory", floats(t, "initial_condition", safetensors.F32, []int{2, 3, 20, 20}, two...))
 	r = refrun(t, "study", "--json", "--steps", "8", "--realizations", "1", "--case", f.write())
 	if r.code != 0 || r.decode(t)["weight_seeds"] != nil || r.decode(t)["realizations"] != 1. {
 		t.Errorf("exit code %d, %s%.300s", r.code, r.stderr, r.stdout)
@@ -119,13 +133,16 @@ func TestStudyText(t *testing.T) {
 	want := `(?s)study.yaml: 2 blocks .*\s+convex\nthe case's own operator, 2 realizations, 8 steps on a 6x6 grid\n` +
 		`reference float32/state-float32/noise-counter, contract .*std is\s+\S+\s+to \S+\n.*` +
 		`\nstart moved by 1e-6  none +\S+ +\S+ +\S+  not yet\nanother noise seed   \S+ .*\nbfloat16 .*` +
-		`\nArithmetic: .* times as far from\nfloat32 as float16.*\nNoise: .*\nGrowth: none was found.*\nHorizon: none within 8 steps.*` +
-		`\nFP16 vs FP32 +1\.83e\+01 +2\.44e-01 +12\.3   published\nBF16 vs FP32 +1\.93e\+01 +2\.50e-01 +20\.8   published\nfloat16 .*   here\n.*` +
+		`\nArithmetic: .* times as far from\nfloat32 as float16.*\nNoise: .*\nGrowth: none ` +
+		`was found.*\nHorizon: none within 8 steps.*` +
+		`\nFP16 vs FP32 +1\.83e\+01 +2\.44e-01 +12\.3   published\nBF16 vs FP32 +1\.93e\+01 +2\.50e-01 +20\.8 ` +
+		`  published\nfloat16 .*   here\n.*` +
 		`What the published rows measure: how far apart two rollouts`
 	if r.code != 0 || r.stderr != "" || !regexp.MustCompile(want).MatchString(r.stdout) {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s", r.code, r.stderr, r.stdout)
 	}
-	if r := shortStudy(t, "--config", file, "--noise", "none"); strings.Contains(r.stdout, "Noise: ") || !strings.Contains(r.stdout, "\nstart moved by 0.01  none ") {
+	if r := shortStudy(t, "--config", file, "--noise", "none"); strings.Contains(r.stdout, "Noise: ") ||
+		!strings.Contains(r.stdout, "\nstart moved by 0.01  none ") {
 		t.Errorf("without noise:\n%s", r.stdout)
 	}
 }
@@ -138,11 +155,15 @@ func TestStudyStory(t *testing.T) {
 	g := diff.Number(1.4)
 	r := &studyReport{Steps: 60, NoiseFloor: one(4), GrowthPerStep: &g,
 		Rows: []studyRow{
-			{Twin: study.Moved, What: "start moved by 1e-6", End: d(3), Horizons: []*int{&five, &nine}, Measured: []bool{true, true}},
+			{Twin: study.Moved, What: "start moved by 1e-6", End: d(3), Horizons: []*int{&five, &nine},
+				Measured: []bool{true, true}},
 			{Twin: study.Other, What: "another noise seed"},
 			{Twin: "float16", OneStep: one(0.5), End: d(3)}, {Twin: "bfloat16", OneStep: one(4), End: d(6)},
 		},
-		Operators: []*study.Study{{Growth: &study.GrowthFit{PerStep: 1.3, From: 4, To: 20}}, {Growth: &study.GrowthFit{PerStep: 1.5, From: 3, To: 30}}},
+		Operators: []*study.Study{
+			{Growth: &study.GrowthFit{PerStep: 1.3, From: 4, To: 20}},
+			{Growth: &study.GrowthFit{PerStep: 1.5, From: 3, To: 30}},
+		},
 	}
 	says := func(want ...string) {
 		t.Helper()
@@ -155,20 +176,26 @@ func TestStudyStory(t *testing.T) {
 	}
 	says("bfloat16 is 8.00 times as far from float32 as float16. At the end of the rollout it is 2.00 times as far.",
 		"by 4.00 in one step, 8.00 times float16's error and 1.00 times bfloat16's.",
-		"1.40-fold per step (median of 1.30 to 1.50)", "steps 3 to 30.", "Horizon: paths lose the reference: start moved by 1e-6 at step 5 to 9.")
-	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "step 5 to 9" || earliest(h) != &five || r.middleHorizon(0) != 7 {
+		"1.40-fold per step (median of 1.30 to 1.50)", "steps 3 to 30.",
+		"Horizon: paths lose the reference: start moved by 1e-6 at step 5 to 9.")
+	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "step 5 to 9" || earliest(h) != &five ||
+		r.middleHorizon(0) != 7 {
 		t.Errorf("horizons %q, %v, %d", horizons(h, r.Rows[0].Measured), earliest(h), r.middleHorizon(0))
 	}
 	r.Rows[0].Horizons[1], r.Operators[1].Growth = nil, nil
-	says("1.40-fold per step with 1 of 2 operators: a fit", "start moved by 1e-6 with 1 of 2 operators (step 5, 1 not yet)")
-	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "step 5, 1 not yet" || earliest(h) != &five || r.middleHorizon(0) != 0 {
+	says("1.40-fold per step with 1 of 2 operators: a fit",
+		"start moved by 1e-6 with 1 of 2 operators (step 5, 1 not yet)")
+	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "step 5, 1 not yet" || earliest(h) != &five ||
+		r.middleHorizon(0) != 0 {
 		t.Errorf("horizons %q, %v, %d", horizons(h, r.Rows[0].Measured), earliest(h), r.middleHorizon(0))
 	}
 	r.Rows[0].Horizons[0], r.GrowthPerStep = nil, nil
 	says("Growth: none was found within 60 steps.", "Horizon: none within 60 steps.", "")
 	r.Rows[0].Measured = []bool{true, false}
-	says("Horizon: not measured for start moved by 1e-6: after 60 steps another noise seed has not settled", "Take more steps.")
-	if text := strings.Join(r.story(), ""); strings.Contains(text, "none within") || strings.Contains(text, "lose the reference") {
+	says("Horizon: not measured for start moved by 1e-6: after 60 steps another noise seed has not settled",
+		"Take more steps.")
+	if text := strings.Join(r.story(), ""); strings.Contains(text, "none within") ||
+		strings.Contains(text, "lose the reference") {
 		t.Errorf("says more than is known:\n%s", text)
 	}
 	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "1 not yet, 1 not measured" {
@@ -187,7 +214,8 @@ func TestStudyStory(t *testing.T) {
 func TestStudyPicture(t *testing.T) {
 	file, dir := studyFile(t, "", ""), t.TempDir()
 	name := filepath.Join(dir, "b.SVG")
-	if r := shortStudy(t, "--config", file, "--svg", name); r.code != 0 || !strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
+	if r := shortStudy(t, "--config", file, "--svg", name); r.code != 0 ||
+		!strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
 		t.Fatalf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
 	}
 	name = filepath.Join(dir, "a.svg")
@@ -205,7 +233,9 @@ func TestStudyPicture(t *testing.T) {
 	if !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
-	if !bytes.HasPrefix(b, []byte(`<svg xmlns="http://www.w3.org/2000/svg" width="684pt" height="374.4pt" viewBox="0 0 684 374.4" `)) || len(b) > 50<<10 {
+	if !bytes.HasPrefix(
+		b, []byte(`<svg xmlns="http://www.w3.org/2000/svg" width="684pt" height="374.4pt" viewBox="0 0 684 374.4" `),
+	) || len(b) > 50<<10 {
 		t.Errorf("%d bytes, of them the first are %.120s", len(b), b)
 	}
 	for twin, c := range twinColour {
@@ -218,7 +248,8 @@ func TestStudyPicture(t *testing.T) {
 			t.Errorf("%s: %d points of its path are in the plot, want 8", twin, n)
 		}
 	}
-	for _, want := range []string{">step<", ">RMS distance / standard deviation of the state<", ">start moved by 1e-6<", ">bfloat16<", ">solid: the path<", ">1e-8<", "stroke-dasharray"} {
+	for _, want := range []string{">step<", ">RMS distance / standard deviation of the state<", ">start moved by 1e-6<",
+		">bfloat16<", ">solid: the path<", ">1e-8<", "stroke-dasharray"} {
 		if !bytes.Contains(b, []byte(want)) {
 			t.Errorf("the SVG does not hold %s", want)
 		}
@@ -247,7 +278,8 @@ func pointsInPlot(t *testing.T, svg []byte, style string) (n int) {
 func TestStudyPictureHorizons(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.svg")
 	file := studyFile(t, "num_layers: 1", "num_layers: 4")
-	r := refrun(t, "study", "--json", "--config", file, "--x0", "white:1", "--seed", "5", "--realizations", "1", "--steps", "60", "--svg", name)
+	r := refrun(t, "study", "--json", "--config", file, "--x0", "white:1", "--seed", "5", "--realizations", "1",
+		"--steps", "60", "--svg", name)
 	if r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -261,7 +293,8 @@ func TestStudyPictureHorizons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bytes.Count(b, []byte(`r="4.5"`)); marks < 4 || !bytes.Contains(b, []byte(">horizon: half the distance<")) || got != marks {
+	if got := bytes.Count(b, []byte(`r="4.5"`)); marks < 4 ||
+		!bytes.Contains(b, []byte(">horizon: half the distance<")) || got != marks {
 		t.Errorf("%d marks, want %d", got, marks)
 	}
 }
@@ -271,7 +304,8 @@ func TestPictureTicks(t *testing.T) {
 		ticks []tick
 		want  string
 	}{
-		{stepTicks(0, 60), "0 10 20 30 40 50 60"}, {stepTicks(0, 8), "0 1 2 3 4 5 6 7 8"}, {stepTicks(0, 499), "0 100 200 300 400"},
+		{stepTicks(0, 60), "0 10 20 30 40 50 60"}, {stepTicks(0, 8), "0 1 2 3 4 5 6 7 8"},
+		{stepTicks(0, 499), "0 100 200 300 400"},
 		{decadeTicks(-2, 1), "1e-2 1e-1 1 1e+1"},
 	} {
 		var labels []string
@@ -296,7 +330,8 @@ func TestStudyFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := refrun(t, "study", "--config", studyFile(t, "", ""), "--x0", "white:1", "--steps", "8", "--svg", picture)
-	if r.code != 2 || r.stderr != "refrun study: --svg: "+picture+": no space left on device\n" || !strings.Contains(r.stdout, "\nMean absolute difference") || strings.Contains(r.stdout, "picture written") {
+	if r.code != 2 || r.stderr != "refrun study: --svg: "+picture+": no space left on device\n" ||
+		!strings.Contains(r.stdout, "\nMean absolute difference") || strings.Contains(r.stdout, "picture written") {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s", r.code, r.stderr, r.stdout)
 	}
 }
@@ -310,26 +345,35 @@ func TestStudyFlags(t *testing.T) {
 	}{
 		{nil, "--case: want the folder of a case, or --config FILE, one of them"},
 		{[]string{"--case", "x", "--config", file}, "--case: want the folder of a case, or --config FILE, one of them"},
-		{[]string{"--case", "no-such-case"}, "no-such-case/case.json: no such file or directory: want a case folder with a case.json"},
+		{[]string{"--case", "no-such-case"},
+			"no-such-case/case.json: no such file or directory: want a case folder with a case.json"},
 		{[]string{"--config", file, "--steps", "7"}, "--steps: 7: want 8 or more"},
 		{[]string{"--config", file, "--steps", "-1"}, "--steps: -1: want 8 or more"},
 		{[]string{"--config", file, "--realizations", "-1"}, "--realizations: -1: want 1 or more"},
 		{[]string{"--config", file, "--realizations", "0"}, "--realizations: 0: want 1 or more"},
 		{[]string{"--config", file, "--operator-seeds", "0"}, "--operator-seeds: 0: want 1 or more"},
 		{[]string{"--config", file, "--operator-seeds", "-1"}, "--operator-seeds: -1: want 1 to 1000"},
-		{[]string{"--config", file, "--operator-seeds", "2", "--seeds", "1"}, "--seeds: want it or --operator-seeds, one of them"},
+		{[]string{"--config", file, "--operator-seeds", "2", "--seeds", "1"},
+			"--seeds: want it or --operator-seeds, one of them"},
 		{[]string{"--config", file, "--seeds", "1,x"}, `--seeds: "x": want an integer of 64 bits, or several with commas`},
-		{[]string{"--config", file, "--seeds", "1", "--weights", "w"}, "--weights: want it or --operator-seeds or --seeds, one of them"},
-		{[]string{"--config", studyFile(t, "weights_seed: 1", "note: x")}, "--weights: missing: want a file, or weights_seed in the configuration"},
-		{[]string{"--config", studyFile(t, "weights_seed: 1", "note: x"), "--operator-seeds", "2"}, ".../study.yaml: weights_seed: missing: want it, or --seeds LIST instead of --operator-seeds"},
-		{[]string{"--config", file, "--noise", "tape"}, "--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none"},
+		{[]string{"--config", file, "--seeds", "1", "--weights", "w"},
+			"--weights: want it or --operator-seeds or --seeds, one of them"},
+		{[]string{"--config", studyFile(t, "weights_seed: 1", "note: x")},
+			"--weights: missing: want a file, or weights_seed in the configuration"},
+		{[]string{"--config", studyFile(t, "weights_seed: 1", "note: x"), "--operator-seeds", "2"},
+			".../study.yaml: weights_seed: missing: want it, or --seeds LIST instead of --operator-seeds"},
+		{[]string{"--config", file, "--noise", "tape"},
+			"--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none"},
 		{[]string{"--config", file, "--noise", "pink"}, `noise: "pink": want ...`},
 		{[]string{"--config", file, "--autocast", "tpu"}, `--autocast: unknown autocast "tpu": want ...`},
 		{[]string{"--config", file, "--autocast", "cpu:1.13"}, `--autocast: autocast cpu:1.13: has no float16: want ...`},
 		{[]string{"--config", file, "--svg", "a.png"}, "--svg: a.png: want a name that ends in .svg"},
-		{[]string{"--config", file, "--png", "a.png"}, "flag provided but not defined: -png: did you mean --svg?; refrun study --help lists the flags"},
-		{[]string{"--config", file, "--svg", "no-such-folder/a.svg"}, "--svg: no-such-folder/a.svg: no such file or directory: want a file in a folder that exists"},
-		{[]string{"--config", studyFile(t, "num_layers: 1, ", "")}, ".../study.yaml:2: operator.num_layers: missing: want a value"},
+		{[]string{"--config", file, "--png", "a.png"},
+			"flag provided but not defined: -png: did you mean --svg?; refrun study --help lists the flags"},
+		{[]string{"--config", file, "--svg", "no-such-folder/a.svg"},
+			"--svg: no-such-folder/a.svg: no such file or directory: want a file in a folder that exists"},
+		{[]string{"--config", studyFile(t, "num_layers: 1, ", "")},
+			".../study.yaml:2: operator.num_layers: missing: want a value"},
 		{[]string{"x"}, "x: no such file or directory: want the folder of a case"},
 	} {
 		args := append([]string{"study", "--x0", "white:1"}, k.args...)

@@ -67,9 +67,11 @@ func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
 		which = "the operator with the weights of " + clean(r.weights)
 	}
 	if r.WeightSeeds != nil {
-		which = fmt.Sprintf("%s (weight seeds %s)", plural(len(r.WeightSeeds), "operator"), strings.Trim(fmt.Sprint(r.WeightSeeds), "[]"))
+		which = fmt.Sprintf("%s (weight seeds %s)",
+			plural(len(r.WeightSeeds), "operator"), strings.Trim(fmt.Sprint(r.WeightSeeds), "[]"))
 	}
-	c.printf("%s, %s, %s on a %dx%d grid\n", which, plural(r.Realizations, "realization"), plural(r.Steps, "step"), r.Grid[0], r.Grid[1])
+	c.printf("%s, %s, %s on a %dx%d grid\n",
+		which, plural(r.Realizations, "realization"), plural(r.Steps, "step"), r.Grid[0], r.Grid[1])
 	low, high := r.stds()
 	c.printf("reference %s, contract %s; its states' std is %s to %s\n", r.Mode, r.Contract, num(low), num(high))
 	c.printf("float16 as %s, bfloat16 likewise\n", r.row("float16").Mode)
@@ -120,28 +122,36 @@ func (c *command) printStudyTable(r *studyReport) {
 // printDocument prints the published rows beside the last step of this study.
 func (c *command) printDocument(r *studyReport) {
 	d := r.Document
-	c.print("\n" + wrap(fmt.Sprintf("%s (%s) publishes these rows; beside them step %d of this study:", d.Source, d.Run, r.Steps), 0) + "\n")
+	c.print("\n" + wrap(fmt.Sprintf("%s (%s) publishes these rows; beside them step %d of this study:", d.Source, d.Run,
+		r.Steps), 0) + "\n")
 	c.printf("%-20s %9s %9s %9s\n", "", "max abs", "mean abs", "mean rel")
 	for _, w := range d.Rows {
 		c.printf("%-20s %9.2e %9.2e %9.3g   published\n", w.Name, w.MaxAbs, w.MeanAbs, w.MeanRel)
 	}
 	for _, twin := range []string{"float16", "bfloat16", study.Moved} {
 		row := r.row(twin)
-		c.printf("%-20s %9s %9s %9.3g   here\n", row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
+		c.printf("%-20s %9s %9s %9.3g   here\n",
+			row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
 	}
 	if d.lost() {
-		c.print("\n" + wrap("What the published rows measure: how far apart two rollouts are that have lost each other, not the error of a precision, or BF16, which rounds eight times more coarsely, would be eight times as far away.", 0))
+		c.print("\n" + wrap("What the published rows measure: "+
+			"how far apart two rollouts are that have lost each other, not the error of a precision, or BF16, "+
+			"which rounds eight times more coarsely, would be eight times as far away.", 0))
 	}
 }
 
 // story is what the table means, a paragraph a point.
 func (r *studyReport) story() []string {
 	half, bf := r.row("float16"), r.row("bfloat16")
-	s := []string{fmt.Sprintf("Arithmetic: in one step from the same state, bfloat16 is %s times as far from float32 as float16. At the end of the rollout it is %s times as far.",
-		over(bf.OneStep.MeanAbs, half.OneStep.MeanAbs), over(bf.End.MeanAbs, half.End.MeanAbs))}
+	s := []string{fmt.Sprintf("Arithmetic: in one step from the same state, "+
+		"bfloat16 is %s times as far from float32 as float16. At the end of the rollout it is %s times as far.", over(
+		bf.OneStep.MeanAbs, half.OneStep.MeanAbs,
+	), over(bf.End.MeanAbs, half.End.MeanAbs))}
 	if f := r.NoiseFloor; f != nil {
-		s = append(s, fmt.Sprintf("Noise: another seed moves a state by %s in one step, %s times float16's error and %s times bfloat16's.",
-			num3(f.MeanAbs), over(f.MeanAbs, half.OneStep.MeanAbs), over(f.MeanAbs, bf.OneStep.MeanAbs)))
+		s = append(s, fmt.Sprintf(
+			"Noise: another seed moves a state by %s in one step, %s times float16's error and %s times bfloat16's.",
+			num3(f.MeanAbs), over(f.MeanAbs, half.OneStep.MeanAbs), over(f.MeanAbs, bf.OneStep.MeanAbs),
+		))
 	}
 	s = append(s, "Growth: "+r.growthStory())
 	return append(s, "Horizon: "+r.horizonStory())
@@ -168,7 +178,8 @@ func (r *studyReport) horizonStory() string {
 		case n > 1 && n == operators:
 			lost = append(lost, fmt.Sprintf("%s at %s", row.What, horizons(row.Horizons, row.Measured)))
 		case n > 0 && operators > 1:
-			lost = append(lost, fmt.Sprintf("%s with %d of %d operators (%s)", row.What, n, operators, horizons(row.Horizons, row.Measured)))
+			lost = append(lost, fmt.Sprintf("%s with %d of %d operators (%s)",
+				row.What, n, operators, horizons(row.Horizons, row.Measured)))
 		case n > 0:
 			lost = append(lost, fmt.Sprintf("%s from step %d", row.What, *row.Horizons[0]))
 		case open > 0:
@@ -180,12 +191,17 @@ func (r *studyReport) horizonStory() string {
 	var s []string
 	switch {
 	case lost != nil:
-		s = append(s, "paths lose the reference: "+strings.Join(lost, ", ")+". From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: compare single steps, and beyond the horizon only statistics.")
+		s = append(s, "paths lose the reference: "+strings.Join(lost, ", ")+
+			". From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: "+
+			"compare single steps, and beyond the horizon only statistics.")
 	case unknown == nil:
-		return fmt.Sprintf("none within %d steps. No path has come half as far from the reference as unrelated paths stay or may stay, so the paths still tell the arithmetics apart.", r.Steps)
+		return fmt.Sprintf("none within %d steps. No path has come half as far from the reference as unrelated paths "+
+			"stay or may stay, so the paths still tell the arithmetics apart.", r.Steps)
 	}
 	if unknown != nil {
-		s = append(s, fmt.Sprintf("not measured for %s: after %d steps %s has not settled at a distance, so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.", strings.Join(unknown, ", "), r.Steps, r.row(study.Other).What))
+		s = append(s, fmt.Sprintf("not measured for %s: after %d steps %s has not settled at a distance, "+
+			"so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.",
+			strings.Join(unknown, ", "), r.Steps, r.row(study.Other).What))
 	}
 	if never != nil {
 		s = append(s, fmt.Sprintf("Not lost within %d steps: %s.", r.Steps, strings.Join(never, ", ")))
@@ -195,7 +211,8 @@ func (r *studyReport) horizonStory() string {
 
 func (r *studyReport) growthStory() string {
 	if r.GrowthPerStep == nil {
-		return fmt.Sprintf("none was found within %d steps. The start moved by 1e-6 grows less than tenfold, or not exponentially.", r.Steps)
+		return fmt.Sprintf("none was found within %d steps. The start moved by 1e-6 grows less than tenfold, "+
+			"or not exponentially.", r.Steps)
 	}
 	least, most, n := *r.GrowthPerStep, *r.GrowthPerStep, 0
 	from, to := r.Steps, 0
@@ -212,7 +229,8 @@ func (r *studyReport) growthStory() string {
 	if n > 1 {
 		s += fmt.Sprintf(" (median of %s to %s)", num3(least), num3(most))
 	}
-	return s + fmt.Sprintf(": a fit to the start moved by 1e-6, between 10 times the rounding error of a step and a tenth of the std, steps %d to %d.", from, to)
+	return s + fmt.Sprintf(": a fit to the start moved by 1e-6, "+
+		"between 10 times the rounding error of a step and a tenth of the std, steps %d to %d.", from, to)
 }
 
 // stds returns the least and the greatest std of the reference's states.

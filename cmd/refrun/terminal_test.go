@@ -30,12 +30,13 @@ func TestNarrow(t *testing.T) {
 	for line, want := range map[string]string{
 		"short":                   "short",
 		strings.Repeat("ab ", 30): strings.Repeat("ab ", 26) + "ab\n  ab ab ab ",
-		"note     " + strings.Repeat("abcd ", 17): "note     " + strings.Repeat("abcd ", 13) + "abcd\n         abcd abcd abcd ",
-		"  a: " + word + " z":                     "  a:\n    " + word + "\n    z",
-		word:                                      word,
-		word + " z":                               word + "\n  z",
-		"    " + word:                             "    " + word,
-		strings.Repeat("é", 80):                   strings.Repeat("é", 80),
+		"note     " + strings.Repeat("abcd ", 17): "note     " + strings.Repeat("abcd ", 13) +
+			"abcd\n         abcd abcd abcd ",
+		"  a: " + word + " z":   "  a:\n    " + word + "\n    z",
+		word:                    word,
+		word + " z":             word + "\n  z",
+		"    " + word:           "    " + word,
+		strings.Repeat("é", 80): strings.Repeat("é", 80),
 	} {
 		if got := narrow(line); got != want {
 			t.Errorf("%q:\n%q, want\n%q", line, got, want)
@@ -48,13 +49,17 @@ func TestNarrow(t *testing.T) {
 
 // TestNumbers: numbers and times are taken as people write them.
 func TestNumbers(t *testing.T) {
-	for text, want := range map[string]string{"1e6": "1000000", "2.5e3": "2500", "500": "500", "1.0": "1", "1e-3": "", "x": "x", "0x10": "0x10"} {
+	for text, want := range map[string]string{
+		"1e6": "1000000", "2.5e3": "2500", "500": "500", "1.0": "1", "1e-3": "", "x": "x", "0x10": "0x10",
+	} {
 		got, ok := readCount(text)
 		if ok && got != want || !ok && want != "" {
 			t.Errorf("%s: %q %v, want %q", text, got, ok, want)
 		}
 	}
-	for text, want := range map[string]string{"5min": "5m", "30 sec": "30s", "2 hours": "2h", "90s": "90s", "1h30m": "1h30m"} {
+	for text, want := range map[string]string{
+		"5min": "5m", "30 sec": "30s", "2 hours": "2h", "90s": "90s", "1h30m": "1h30m",
+	} {
 		if got, _ := readTime(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
@@ -62,7 +67,10 @@ func TestNumbers(t *testing.T) {
 	dir := newFolder(t).write()
 	refrun(t, "check", dir, "--budget", "5").refused(t, "check", `--budget: "5": want a time, such as 30s, 5m or 1h30m`)
 	refrun(t, "run", dir, "--batch", "0").refused(t, "run", "--batch: 0: want 1 or more")
-	for args, want := range map[string]string{"bench --grid 0": "--grid", "plan --grid 0": "--grid", "plan --operators 0": "--operators", "dataset plan x --dry-run --shards 0": "--shards", "dataset plan x --dry-run --rate 0": "--rate"} {
+	for args, want := range map[string]string{
+		"bench --grid 0": "--grid", "plan --grid 0": "--grid", "plan --operators 0": "--operators",
+		"dataset plan x --dry-run --shards 0": "--shards", "dataset plan x --dry-run --rate 0": "--rate",
+	} {
 		words := strings.Fields(args)
 		refrun(t, words...).refused(t, words[0], want+": 0: want more than 0")
 	}
@@ -87,7 +95,8 @@ func TestMan(t *testing.T) {
 	}
 	commands := []string{".TH", ".SH", ".SS", ".TP", ".B", ".PP", ".nf", ".fi", ".in", ".nh", ".ad"}
 	for line := range strings.Lines(page) {
-		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") && !slices.Contains(commands, word) || strings.HasPrefix(line, "'") {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") &&
+			!slices.Contains(commands, word) || strings.HasPrefix(line, "'") {
 			t.Errorf("not a command: %s", line)
 		}
 	}
@@ -98,7 +107,8 @@ func TestMan(t *testing.T) {
 		if strings.HasPrefix(line, ".nf") && strings.Count(page, ".nf\n") != strings.Count(page, ".nf\n.in -7n\n") {
 			t.Error("a kept line is set to the right")
 		}
-		if shown := strings.NewReplacer("\\e", "\\", "\\-", "-", "\\(dq", "\"", "\\&", "", "\n", "").Replace(line); kept && len([]rune(shown)) > 80 {
+		if shown := strings.NewReplacer("\\e", "\\", "\\-", "-", "\\(dq", "\"", "\\&", "", "\n",
+			"").Replace(line); kept && len([]rune(shown)) > 80 {
 			t.Errorf("wider than a terminal: %s", shown)
 		}
 	}
@@ -130,7 +140,8 @@ func TestWrapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := refrun(t, "run", "--case", dir)
-	if r.code != 0 || !strings.Contains(r.stdout, "note: weights: module._orig_mod. before all names is left out") || !strings.Contains(r.stdout, "digest "+plain.(string)) {
+	if r.code != 0 || !strings.Contains(r.stdout, "note: weights: module._orig_mod. before all names is left out") ||
+		!strings.Contains(r.stdout, "digest "+plain.(string)) {
 		t.Errorf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -149,7 +160,8 @@ func TestMixedUp(t *testing.T) {
 	}
 	_ = os.Remove(filepath.Join(dir, "SHA256SUMS"))
 	s := slices.Clone(x.Shape)
-	for hint, shape := range map[string][]int{"; steps and realizations seem to have changed places": {s[1], s[0], s[2], s[3], s[4]}, "; the channels seem to stand last: want them before H and W": {s[0], s[1], s[3], s[4], s[2]}} {
+	for hint, shape := range map[string][]int{"; steps and realizations seem to have changed places": {s[1], s[0], s[2],
+		s[3], s[4]}, "; the channels seem to stand last: want them before H and W": {s[0], s[1], s[3], s[4], s[2]}} {
 		y, err := safetensors.New("trajectory", x.DType, shape, x.Bytes())
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +169,8 @@ func TestMixedUp(t *testing.T) {
 		if err := safetensors.WriteFile(path, []*safetensors.Tensor{y}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if r := refrun(t, "run", "--one-step", "--case", dir); r.code != 2 || !strings.HasSuffix(r.stderr, "as case.json says"+hint+"\n") {
+		if r := refrun(t, "run", "--one-step", "--case", dir); r.code != 2 ||
+			!strings.HasSuffix(r.stderr, "as case.json says"+hint+"\n") {
 			t.Errorf("%v: exit code %d, %s", shape, r.code, r.stderr)
 		}
 	}

@@ -11,15 +11,19 @@ import (
 func TestUnjudgedExit(t *testing.T) {
 	t.Parallel()
 	file := func(name string) string { return filepath.Join("testdata", "unjudged", name) }
-	prod := kernelFile(t, map[string][]float64{"input": {1, 2, 3, 4, 5, 6}, "output": {7, 7}}, map[string][]int{"input": {2, 3}, "output": {2}})
+	prod := kernelFile(t, map[string][]float64{"input": {1, 2, 3, 4, 5, 6}, "output": {7, 7}},
+		map[string][]int{"input": {2, 3}, "output": {2}})
 	for _, k := range []struct {
 		want string
 		code int
 		args []string
 	}{
-		{"UNJUDGED xd: dequantize_linear: ", 3, []string{"check", "--onnx", file("qdq.onnx"), "--input", "x=" + file("x.npy"), "--output", file("out_y_wrong.npz"), "--layers", file("layers.npz")}},
+		{"UNJUDGED xd: dequantize_linear: ", 3, []string{"check", "--onnx", file("qdq.onnx"), "--input",
+			"x=" + file("x.npy"), "--output", file("out_y_wrong.npz"), "--layers", file("layers.npz")}},
 		{"output: prod: it is not known", 3, []string{"kernel", prod, "--op", "prod", "--attr", "dim=1"}},
-		{"PASS-CONFORMING", 0, []string{"check", "--onnx", file("prelu.onnx"), "--input", file("prelu_x.npz"), "--output", file("prelu_y.npz")}},
+		{"PASS-CONFORMING", 0, []string{
+			"check", "--onnx", file("prelu.onnx"), "--input", file("prelu_x.npz"), "--output", file("prelu_y.npz"),
+		}},
 	} {
 		r := refrun(t, k.args...)
 		if r.code != k.code || !strings.Contains(r.stdout, k.want) {

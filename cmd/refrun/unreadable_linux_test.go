@@ -15,7 +15,8 @@ func TestUnreadable(t *testing.T) {
 		}
 		asNobody(t, func() {
 			refrun(t, "compare", name, name).refused(t, "compare", name+": permission denied: want ...")
-			refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").refused(t, "run", name+": permission denied: want a file that can be read")
+			refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").refused(t, "run",
+				name+": permission denied: want a file that can be read")
 		})
 	}
 }

@@ -84,7 +84,8 @@ func (c *command) printVerdict(v *rollout.Verdict) {
 	case v.OK && v.Digest != "":
 		c.printf("%s: ok, %s, digest %s (%s)\n", name, plural(v.States, "state"), v.Digest, v.Format)
 	case v.OK:
-		c.printf("%s: ok, %s of %s\n", name, plural(v.States, map[string]string{"tape": "step", "case": "file"}[v.Kind]), "a "+v.Kind)
+		c.printf("%s: ok, %s of %s\n",
+			name, plural(v.States, map[string]string{"tape": "step", "case": "file"}[v.Kind]), "a "+v.Kind)
 	}
 	for _, d := range v.Differ {
 		c.printf("%s: DIFFERS: %s\n", name, clean(d))

@@ -59,8 +59,10 @@ type moduleReport struct {
 }
 
 func newVersionReport(info *debug.BuildInfo) versionReport {
-	r := versionReport{Version: version, Contract: operator.Contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Settings: map[string]string{}, Main: newModuleReport(&info.Main), Modules: []moduleReport{}}
+	r := versionReport{
+		Version: version, Contract: operator.Contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Settings: map[string]string{}, Main: newModuleReport(&info.Main), Modules: []moduleReport{},
+	}
 	for _, s := range info.Settings {
 		r.Settings[s.Key] = s.Value
 		switch s.Key {

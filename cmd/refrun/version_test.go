@@ -19,12 +19,20 @@ func TestVersionReport(t *testing.T) {
 		Main: debug.Module{Path: "example.org/main", Version: "v1.2.3"},
 		Deps: []*debug.Module{{Path: "example.org/dep", Version: "v0.1.0", Sum: "h1:abc="},
 			{Path: "example.org/fork", Version: "v0.2.0", Replace: &debug.Module{Path: "../fork"}}},
-		Settings: []debug.BuildSetting{{Key: "-trimpath", Value: "true"}, {Key: "-tags", Value: "purego"}, {Key: "GOAMD64", Value: "v3"},
-			{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "false"}},
+		Settings: []debug.BuildSetting{
+			{Key: "-trimpath", Value: "true"},
+			{Key: "-tags", Value: "purego"},
+			{Key: "GOAMD64", Value: "v3"},
+			{Key: "vcs", Value: "git"},
+			{Key: "vcs.revision", Value: "0123456789abcdef"},
+			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
+			{Key: "vcs.modified", Value: "false"},
+		},
 	}
 	got := newVersionReport(info)
 	want := versionReport{
-		Version: version, Contract: operator.Contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Level: "v3",
+		Version: version, Contract: operator.Contract, Go: runtime.Version(), OS: runtime.GOOS,
+		Arch: runtime.GOARCH, Level: "v3",
 		VCS: &vcsReport{"0123456789abcdef", "2026-01-02T03:04:05Z", false},
 		Settings: map[string]string{"-trimpath": "true", "-tags": "purego", "GOAMD64": "v3",
 			"vcs": "git", "vcs.revision": "0123456789abcdef", "vcs.time": "2026-01-02T03:04:05Z", "vcs.modified": "false"},

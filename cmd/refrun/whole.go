@@ -34,11 +34,14 @@ func (c *command) wholeFlags() *wholeFlags {
 	w := new(wholeFlags)
 	f := c.flags
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
-	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
-	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
+	f.StringVar(&w.weights, "weights", "",
+		"safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
+	f.StringVar(&w.x0, "x0", "",
+		"initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.out, "o", "", "write the trajectory to this `file`: .safetensors, .npy, .npz or .h5")
 	f.StringVar(&w.record, "record", "", "write every random draw to this tape, a safetensors `file`; needs -o")
-	f.StringVar(&w.store, "store", "", "`format` of the states in the file: float64, float32, float16 or bfloat16 (default that of the states)")
+	f.StringVar(&w.store, "store", "",
+		"`format` of the states in the file: float64, float32, float16 or bfloat16 (default that of the states)")
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's)")
@@ -141,13 +144,17 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
 		Identity: identity(cs, op, modeName, stream.Contents, store, shape, x0, w.allowNonfinite),
 	}
-	out := wholeReport{Mode: modeName, Shape: []int{cs.Rollout.Realizations, cs.Rollout.Timesteps, shape.C, shape.H, shape.W},
-		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: stream.Name, Notes: ignoredNotes(cs)}
+	out := wholeReport{Mode: modeName, Shape: []int{
+		cs.Rollout.Realizations, cs.Rollout.Timesteps, shape.C, shape.H, shape.W,
+	}, PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: stream.Name,
+		Notes: ignoredNotes(cs)}
 	return c.job(cs, job, &out, float64(op.MACs(shape.H, shape.W)), 8*int64(len(x0)), noiseNotes(cs, stream.Name))
 }
 
 // job runs a job and reports it: macs are those of a step, and input is what its initial condition takes.
-func (c *command) job(cs *rollout.Case, job *rollout.Job, out *wholeReport, macs float64, input int64, notes []string) error {
+func (c *command) job(
+	cs *rollout.Case, job *rollout.Job, out *wholeReport, macs float64, input int64, notes []string,
+) error {
 	p := c.progress("rollout")
 	job.Progress = p.step
 	ctx, stop := interruptible()
@@ -159,7 +166,8 @@ func (c *command) job(cs *rollout.Case, job *rollout.Job, out *wholeReport, macs
 	}
 	if err != nil {
 		var lost *rollout.LostError
-		stopped := errors.Is(err, errInterrupted) || errors.Is(err, errTerminated) || fromOutside(err) || errors.As(err, &lost) && lost.Resumable
+		stopped := errors.Is(err, errInterrupted) || errors.Is(err, errTerminated) || fromOutside(err) ||
+			errors.As(err, &lost) && lost.Resumable
 		if stopped && job.Left() {
 			err = resumable{err}
 		}
@@ -214,7 +222,8 @@ func (c *command) printWhole(out *wholeReport, stored fp16.Format) {
 		if out.Resumed { // the time is that of the last steps, the rates would be of all
 			c.printf("continued from a checkpoint on %s (%s)\n", plural(out.Threads, "thread"), out.ISA)
 		} else {
-			c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
+			c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n",
+				out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
 		}
 		c.printf("memory: %v", out.Memory)
 		if out.PeakBytes > 0 { // else the system does not say
@@ -331,7 +340,8 @@ func (w *wholeFlags) start(cs *rollout.Case) ([]float64, rollout.Shape, error) {
 		err = errors.New("--x0: white: no seed: want white:SEED, such as white:7")
 	case w.x0 == "zeros" || white:
 		if side == 0 {
-			return nil, shape, errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
+			return nil, shape,
+				errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
 		}
 		shape = rollout.Shape{C: channels, H: side, W: side}
 		if err := fits(1, shape, "operator.grid_size"); err != nil {
@@ -350,7 +360,9 @@ func (w *wholeFlags) start(cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	case w.x0 != "":
 		data, shape, err = readStart(w.x0, cs)
 	case cs.Trajectory == nil:
-		err = errors.New("--x0: missing: want an initial condition (a file, zeros or white:SEED), since there is no recorded one")
+		err = errors.New(
+			"--x0: missing: want an initial condition (a file, zeros or white:SEED), since there is no recorded one",
+		)
 	default:
 		data, shape, err = cs.ReadStart()
 	}
@@ -386,7 +398,8 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 		return nil, shape, err
 	}
 	if most := fault.MostUnpacked(t.size); int64(t.len()*t.format.Bytes()) > most { // it is held in memory
-		return nil, shape, fmt.Errorf("%s: shape %v: want at most %d bytes of a compressed file of %d", t.name, t.shape, most, t.size)
+		return nil, shape, fmt.Errorf("%s: shape %v: want at most %d bytes of a compressed file of %d",
+			t.name, t.shape, most, t.size)
 	}
 	data := make([]float64, t.len())
 	return data, shape, t.read(data, 0)

@@ -15,7 +15,8 @@ import (
 func (w *wholeFlags) overrideStep(cs *rollout.Case) error {
 	for _, f := range [][2]string{{"weights", w.weights}, {"x0", w.x0}, {"seed", w.seed}, {"record", w.record}} {
 		if f[1] != "" {
-			return fmt.Errorf("--%s: %s: a step graph has its weights, initial condition and draws in its case: want no --%[1]s", f[0], f[1])
+			return fmt.Errorf("--%s: %s: a step graph has its weights, initial condition and draws in its case: "+
+				"want no --%[1]s", f[0], f[1])
 		}
 	}
 	return cs.FitsStep()
@@ -67,9 +68,11 @@ func (c *command) wholeStep(cs *rollout.Case, w *wholeFlags, mode graph.Mode, re
 		Path: w.out, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
 		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
 		Identity: [][2]string{
-			{"version", version}, {"contract", operator.Contract}, {"mode", modeName}, {"store", store.String()}, {"step", contents},
+			{"version", version}, {"contract", operator.Contract}, {"mode", modeName}, {"store", store.String()},
+			{"step", contents},
 			{"state", fmt.Sprint(shape)}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil))},
-			{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)}, {"allow_nonfinite", fmt.Sprint(w.allowNonfinite)},
+			{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)},
+			{"allow_nonfinite", fmt.Sprint(w.allowNonfinite)},
 		},
 	}
 	out := wholeReport{Mode: modeName, Shape: append([]int{r.Realizations, r.Timesteps}, shape...), step: true,

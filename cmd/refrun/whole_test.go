@@ -13,7 +13,8 @@ import (
 )
 
 // config is a configuration that runs in no time.
-const config = `operator: {num_layers: 0, base_channels: 2, input_channels: 1, output_channels: 1, grid_size: 3, noise_type: gaussian, noise_scale: 0.5}
+const config = `operator: {num_layers: 0, base_channels: 2, input_channels: 1, output_channels: 1, grid_size: 3, ` +
+	`noise_type: gaussian, noise_scale: 0.5}
 rollout: {num_timesteps: 3, num_realizations: 2, base_seed: 7}
 weights_seed: 1
 `
@@ -38,7 +39,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "run.yaml:1: a: nested too deeply"},
 		{"a: " + strings.Repeat("[", 100000), "run.yaml: exceeded max depth of 10000: want YAML or JSON"},
 		{"operator: &x {num_layers: 1}\nrollout: *x", "run.yaml:2: rollout: want no anchors and aliases"},
-		{"operator: {num_layers: 1,\n num_layers: 2}", "run.yaml:2: operator.num_layers: given twice, first on line 1: want it once"},
+		{"operator: {num_layers: 1,\n num_layers: 2}",
+			"run.yaml:2: operator.num_layers: given twice, first on line 1: want it once"},
 		{"? [a]\n: 1", "run.yaml:1: root: want names as keys"},
 		{"operator: {? [a] : 1}", "run.yaml:1: operator: want names as keys"},
 		{"operator:\n num_layers: .nan", "run.yaml:2: operator.num_layers: .nan: want a number, text, true, false or null"},
@@ -46,19 +48,33 @@ func TestConfigRefuses(t *testing.T) {
 		{config + "---\noperator: {}", "run.yaml: text after the first document: want one document"},
 		{config + "---\n", "run.yaml: text after the first document: want one document"},
 		{config + "operator: {}", "run.yaml:4: operator: given twice, first on line 1: want it once"},
-		{strings.Replace(config, "base_seed", "\n  base_sede", 1), "run.yaml:3: rollout.base_sede: unknown key: did you mean base_seed? want one of ..."},
-		{strings.Replace(config, "noise_scale: 0.5", "noise_scale: yes", 1), "run.yaml:1: operator.noise_scale: \"yes\": want a finite number"},
-		{strings.Replace(config, "num_timesteps: 3", "num_timesteps: 3.5", 1), "run.yaml:2: rollout.num_timesteps: 3.5: want an integer from 1 to 16777216"},
-		{strings.Replace(config, "num_layers: 0", "activation: geglu, num_layers: 0", 1), `run.yaml:1: operator.activation: unknown activation "geglu": want ...`},
-		{strings.Replace(config, "num_layers: 0", "\n activation: '', num_layers: 0", 1), `run.yaml:2: operator.activation: unknown activation "": want ...`},
-		{strings.Replace(config, "num_layers: 0", "\n normalization: spectral, num_layers: 0", 1), `run.yaml:2: operator.normalization: "spectral": want instance, batch, group, layer or none`},
-		{strings.Replace(config, "num_layers: 0, base_channels: 2", "num_layers: 2,\n normalization: group, base_channels: 20", 1), `run.yaml:2: operator.normalization: group norm of 40 channels: want a number of channels that its 32 groups divide`},
-		{strings.Replace(config, "noise_type: gaussian", "\n noise_type: pink", 1), `run.yaml:2: operator.noise_type: unknown noise type "pink": want one of ...`},
-		{strings.Replace(config, "noise_type: gaussian", "\n noise_type: ''", 1), `run.yaml:2: operator.noise_type: unknown noise type "": want one of ...`},
-		{strings.Replace(config, "base_seed: 7", "precision: bfloat8", 1), `run.yaml:2: rollout.precision: unknown number format "bfloat8": want ...`},
-		{strings.Replace(config, "weights_seed: 1", "", 1), "--weights: missing: want a file, or weights_seed in the configuration"},
+		{strings.Replace(config, "base_seed", "\n  base_sede", 1),
+			"run.yaml:3: rollout.base_sede: unknown key: did you mean base_seed? want one of ..."},
+		{strings.Replace(config, "noise_scale: 0.5", "noise_scale: yes", 1),
+			"run.yaml:1: operator.noise_scale: \"yes\": want a finite number"},
+		{strings.Replace(config, "num_timesteps: 3", "num_timesteps: 3.5", 1),
+			"run.yaml:2: rollout.num_timesteps: 3.5: want an integer from 1 to 16777216"},
+		{strings.Replace(config, "num_layers: 0", "activation: geglu, num_layers: 0", 1),
+			`run.yaml:1: operator.activation: unknown activation "geglu": want ...`},
+		{strings.Replace(config, "num_layers: 0", "\n activation: '', num_layers: 0", 1),
+			`run.yaml:2: operator.activation: unknown activation "": want ...`},
+		{strings.Replace(config, "num_layers: 0", "\n normalization: spectral, num_layers: 0", 1),
+			`run.yaml:2: operator.normalization: "spectral": want instance, batch, group, layer or none`},
+		{strings.Replace(
+			config, "num_layers: 0, base_channels: 2", "num_layers: 2,\n normalization: group, base_channels: 20", 1,
+		), `run.yaml:2: operator.normalization: group norm of 40 channels: want a number of channels that its 32 ` +
+			`groups divide`},
+		{strings.Replace(config, "noise_type: gaussian", "\n noise_type: pink", 1),
+			`run.yaml:2: operator.noise_type: unknown noise type "pink": want one of ...`},
+		{strings.Replace(config, "noise_type: gaussian", "\n noise_type: ''", 1),
+			`run.yaml:2: operator.noise_type: unknown noise type "": want one of ...`},
+		{strings.Replace(config, "base_seed: 7", "precision: bfloat8", 1),
+			`run.yaml:2: rollout.precision: unknown number format "bfloat8": want ...`},
+		{strings.Replace(config, "weights_seed: 1", "", 1),
+			"--weights: missing: want a file, or weights_seed in the configuration"},
 		{strings.Replace(config, "grid_size: 3,", "", 1), "operator.grid_size: missing: ..."},
-		{strings.Replace(config, "base_channels: 2", "base_channels: 65536, kernel_size: 255, num_layers: 9", 1), "run.yaml:1: operator.num_layers: given twice..."},
+		{strings.Replace(config, "base_channels: 2", "base_channels: 65536, kernel_size: 255, num_layers: 9", 1),
+			"run.yaml:1: operator.num_layers: given twice..."},
 	} {
 		configured(t, k.text)
 		refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "--json").refused(t, "run", k.want)
@@ -113,11 +129,14 @@ func TestRunRefuses(t *testing.T) {
 		{"--x0 zeros -o x.npy --record ./x.npy", "x.npy: both the output and the tape: want two files"},
 		{"--x0 zeros -o x.npy --resume --force", "--resume and --force: want one of them"},
 		{"--x0 zeros -o run.npy", "run.npy: a directory: want a regular file, or none"},
-		{"--x0 zeros --noise tape", "--noise: tape: run.yaml has none: want a case folder with noise.safetensors, or another stream"},
+		{"--x0 zeros --noise tape",
+			"--noise: tape: run.yaml has none: want a case folder with noise.safetensors, or another stream"},
 		{"--x0 zeros -o x.txt", `x.txt: file type ".txt": want ...`},
-		{"--x0 zeros -o none/x.safetensors", "none/x.safetensors.partial: no such file or directory: want a place to write to"},
+		{"--x0 zeros -o none/x.safetensors",
+			"none/x.safetensors.partial: no such file or directory: want a place to write to"},
 		{"--x0 zeros --weights none.safetensors", "none.safetensors: no such file or directory: want a safetensors file"},
-		{"--x0 zeros --weights flat.safetensors", "flat.safetensors: conv_blocks.0.block.0.weight: missing: want a tensor of shape [2 1 3 3]"},
+		{"--x0 zeros --weights flat.safetensors",
+			"flat.safetensors: conv_blocks.0.block.0.weight: missing: want a tensor of shape [2 1 3 3]"},
 		{"--x0 zeros --precision half", `--precision: unknown number format "half": want one of ...`},
 		{"--x0 zeros --checkpoint soon", `--checkpoint: "soon": want a time, such as 30s, 5m or 1h30m`},
 		{"--x0 zeros --record t.safetensors", "--record: want -o as well"},
@@ -137,9 +156,11 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 65536", 1))
-	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: 1 of 1x65536x65536 numbers: want at most 2^31 numbers; operator.grid_size makes them fewer")
+	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: "+
+		"1 of 1x65536x65536 numbers: want at most 2^31 numbers; operator.grid_size makes them fewer")
 	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 4096", 1))
-	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run", "--x0: flat.safetensors: no such file or directory: want ...")
+	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run",
+		"--x0: flat.safetensors: no such file or directory: want ...")
 }
 
 func safetensorsOf(t *testing.T, tensors ...*safetensors.Tensor) []byte {
@@ -162,8 +183,10 @@ func TestRunJSON(t *testing.T) {
 	out := r.decode(t)
 	has(t, "run", out, object{
 		"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number, "gflops": number,
-		"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number, "peak_bytes": number, "shape": []any{number},
-		"memory": object{"state_bytes": number, "arena_bytes": number, "weight_bytes": number, "sink_bytes": number, "input_bytes": number},
+		"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number,
+		"peak_bytes": number, "shape": []any{number},
+		"memory": object{"state_bytes": number, "arena_bytes": number, "weight_bytes": number, "sink_bytes": number,
+			"input_bytes": number},
 	})
 	if out["mode"] != "float32/state-float32/noise-counter" || fmt.Sprint(out["shape"]) != "[2 3 1 3 3]" {
 		t.Errorf("mode %v, shape %v", out["mode"], out["shape"])
@@ -174,7 +197,8 @@ func TestRunJSON(t *testing.T) {
 			t.Errorf("%v: digest %v, want %v", flags, got, out["digest"])
 		}
 	}
-	for _, flags := range [][]string{{"--seed", "8"}, {"--x0", "white:4"}, {"--steps", "1"}, {"--noise", "none"}, {"--precision", "float64"}, {"--realizations", "1"}} {
+	for _, flags := range [][]string{{"--seed", "8"}, {"--x0", "white:4"}, {"--steps", "1"}, {"--noise", "none"},
+		{"--precision", "float64"}, {"--realizations", "1"}} {
 		args := append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json"}, flags...)
 		if got := refrun(t, args...).decode(t)["digest"]; got == out["digest"] {
 			t.Errorf("%v does not change the digest", flags)
@@ -203,7 +227,8 @@ func TestRunMemory(t *testing.T) {
 	configured(t, config)
 	var first object
 	for _, steps := range []string{"2", "200"} {
-		out := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3", "-o", steps+".safetensors", "--steps", steps, "--isa", "purego", "--json").decode(t)
+		out := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3", "-o", steps+".safetensors", "--steps", steps,
+			"--isa", "purego", "--json").decode(t)
 		m, _ := out["memory"].(object)
 		// Two states of 1x3x3, weights of 2x1x3x3 and 1x2x1x1 (held twice, the
 		// latter filled up to two channels), gamma, beta, noise_scale and bias;
@@ -232,7 +257,8 @@ func TestRunOverwrites(t *testing.T) {
 	configured(t, config)
 	for _, file := range []string{"a.safetensors", "a.h5", "a.npy", "a.npz"} {
 		run := func(flags ...string) result {
-			return refrun(t, append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json", "-o", file}, flags...)...)
+			return refrun(t,
+				append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json", "-o", file}, flags...)...)
 		}
 		r := run()
 		if r.code != 0 {
@@ -251,7 +277,8 @@ func TestRunOverwrites(t *testing.T) {
 			"--store=float16":     `store: the finished run had "float32", this one has "float16"`,
 			"--precision=float64": `mode: the finished run had ...`,
 		} {
-			run("--resume", flags).refused(t, "run", file+": "+want+": want the same run, another name, or --force to overwrite it")
+			run("--resume", flags).refused(t, "run",
+				file+": "+want+": want the same run, another name, or --force to overwrite it")
 		}
 		if r := run("--seed=8", "--force"); r.code != 0 {
 			t.Error(r.stderr)
@@ -276,11 +303,13 @@ func TestRunStepsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, precision := range []string{"bfloat16", "float16", "float32"} {
-		r := refrun(t, "run", "--config", "case.json", "--x0", "white:3", "--precision", precision, "-o", "trajectory.safetensors", "--force")
+		r := refrun(t, "run", "--config", "case.json", "--x0", "white:3", "--precision", precision, "-o",
+			"trajectory.safetensors", "--force")
 		if r.code != 0 {
 			t.Fatal(r.stderr)
 		}
-		got := refrun(t, "run", "--case", ".", "--one-step", "--precision", precision, "--json").decode(t)["one_step"].(map[string]any)
+		got := refrun(t, "run", "--case", ".", "--one-step", "--precision", precision,
+			"--json").decode(t)["one_step"].(map[string]any)
 		if got["max_abs"] != 0. {
 			t.Errorf("%s: single steps differ by up to %v", precision, got["max_abs"])
 		}

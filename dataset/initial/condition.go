@@ -90,7 +90,8 @@ func Parse(file, place string, data []byte) (*Condition, error) {
 		if v := o.Floats("scales"); v != nil {
 			c.scales = v
 		}
-		if len(c.scales) == 0 || len(c.scales) > 64 || slices.ContainsFunc(c.scales, func(v float64) bool { return !(v > 0 && v <= 10) }) {
+		if len(c.scales) == 0 || len(c.scales) > 64 ||
+			slices.ContainsFunc(c.scales, func(v float64) bool { return !(v > 0 && v <= 10) }) {
 			o.Fail("scales", "%v: want 1 to 64 numbers greater than 0, at most 10", c.scales)
 		}
 	}

@@ -54,8 +54,10 @@ func TestFields(t *testing.T) {
 		p        func(k2, n float64) float64
 	}{
 		{`{"type":"gaussian_random_field"}`, 64, 1, func(k2, _ float64) float64 { return math.Exp(-k2 * .01 / 2) }},
-		{`{"type":"gaussian_random_field","length_scale":0.03,"variance":4}`, 64, 4, func(k2, _ float64) float64 { return math.Exp(-k2 * .0009 / 2) }},
-		{`{"type":"gaussian_random_field","length_scale":0.05}`, 45, 1, func(k2, _ float64) float64 { return math.Exp(-k2 * .0025 / 2) }},
+		{`{"type":"gaussian_random_field","length_scale":0.03,"variance":4}`, 64, 4,
+			func(k2, _ float64) float64 { return math.Exp(-k2 * .0009 / 2) }},
+		{`{"type":"gaussian_random_field","length_scale":0.05}`, 45, 1,
+			func(k2, _ float64) float64 { return math.Exp(-k2 * .0025 / 2) }},
 		{`{"type":"heavy_tailed","alpha":1.5,"variance":2}`, 64, 2, func(k2, _ float64) float64 {
 			if k2 == 0 {
 				return 0
@@ -112,10 +114,14 @@ func TestShapes(t *testing.T) {
 		text string
 		want func(x, y float64) float64
 	}{
-		{`{"type":"phase_boundary","angle":0,"fluctuation":0,"width":2}`, func(x, _ float64) float64 { return math.Tanh((x - 16) / math.Sqrt2 / 2) }},
-		{`{"type":"phase_boundary","angle":1.5707963267948966,"fluctuation":0}`, func(_, y float64) float64 { return math.Tanh((y - 16) / math.Sqrt2 / 3) }},
-		{`{"type":"shock_front","angle":0,"position":0.25,"fluctuation":0,"ratio":3}`, func(x, _ float64) float64 { return 2 + math.Tanh((x-8)/2) }},
-		{`{"type":"thermal_gradient","direction":"both","noise_level":0,"beta":2,"max_temperature":5}`, func(x, y float64) float64 { return 5 * (x + y) / 64 * (x + y) / 64 }},
+		{`{"type":"phase_boundary","angle":0,"fluctuation":0,"width":2}`,
+			func(x, _ float64) float64 { return math.Tanh((x - 16) / math.Sqrt2 / 2) }},
+		{`{"type":"phase_boundary","angle":1.5707963267948966,"fluctuation":0}`,
+			func(_, y float64) float64 { return math.Tanh((y - 16) / math.Sqrt2 / 3) }},
+		{`{"type":"shock_front","angle":0,"position":0.25,"fluctuation":0,"ratio":3}`,
+			func(x, _ float64) float64 { return 2 + math.Tanh((x-8)/2) }},
+		{`{"type":"thermal_gradient","direction":"both","noise_level":0,"beta":2,"max_temperature":5}`,
+			func(x, y float64) float64 { return 5 * (x + y) / 64 * (x + y) / 64 }},
 	} {
 		for i, v := range fill(t, c.text, 1, 2, n) {
 			x, y := float64(i%n), float64(i/n%n)
@@ -179,10 +185,18 @@ func TestAll(t *testing.T) {
 			fmt.Fprintf(h, "%s %d %x\n", name, seed, d)
 		}
 	}
-	for _, p := range []struct{ name, param, values string }{{"structured", "structure", "circle stripe blob"}, {"composite", "pattern", "grid radial"},
-		{"turing_pattern", "pattern", "stripes labyrinth"}, {"morphogen_gradient", "profile", "power_law sigmoidal"}, {"reaction_front", "front", "circular irregular"},
-		{"bz_reaction", "pattern", "target turbulent"}, {"shannon_entropy", "pattern", "patches"}, {"chromatin_domain", "pattern", "AB"},
-		{"regulatory_network", "topology", "random"}, {"error_correcting_code", "code", "parity"}} {
+	for _, p := range []struct{ name, param, values string }{
+		{"structured", "structure", "circle stripe blob"},
+		{"composite", "pattern", "grid radial"},
+		{"turing_pattern", "pattern", "stripes labyrinth"},
+		{"morphogen_gradient", "profile", "power_law sigmoidal"},
+		{"reaction_front", "front", "circular irregular"},
+		{"bz_reaction", "pattern", "target turbulent"},
+		{"shannon_entropy", "pattern", "patches"},
+		{"chromatin_domain", "pattern", "AB"},
+		{"regulatory_network", "topology", "random"},
+		{"error_correcting_code", "code", "parity"},
+	} {
 		for _, v := range strings.Fields(p.values) {
 			d := sha256.Sum256(fp16.Float32.Append(nil, fill(t, fmt.Sprintf(`{"type":%q,%q:%q}`, p.name, p.param, v), 1, 3, 24)))
 			fmt.Fprintf(h, "%s %s %x\n", p.name, v, d)

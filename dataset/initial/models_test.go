@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-var modelStates = flag.Int("model-states", 32, "states of each condition that TestModels compares with the statistics of numpy's")
+var modelStates = flag.Int("model-states", 32,
+	"states of each condition that TestModels compares with the statistics of numpy's")
 
 // features are those of testdata/models.py, of a state [c,n,n].
 func features(x []float64, c, n int) map[string]float64 {
@@ -39,7 +40,8 @@ func features(x []float64, c, n int) map[string]float64 {
 		if k == 2 {
 			add("channel 2", v, area)
 		}
-		for r, name := range map[int][2]string{1: {"1 columns on", "1 rows on"}, 2: {"2 columns on", "2 rows on"}, 4: {"4 columns on", "4 rows on"}, 8: {"8 columns on", "8 rows on"}} {
+		for r, name := range map[int][2]string{1: {"1 columns on", "1 rows on"}, 2: {"2 columns on", "2 rows on"},
+			4: {"4 columns on", "4 rows on"}, 8: {"8 columns on", "8 rows on"}} {
 			add(name[0], v*at(k, y, col+r), len(x))
 			add(name[1], v*at(k, y+r, col), len(x))
 		}

@@ -32,7 +32,8 @@ func main() {
 		return g.Add(op, name, in...)
 	}
 	x := g.Input("x")
-	y := op("conv2d", `{"padding": 1}`, x, constant("conv_blocks.0.block.0.weight"), constant("conv_blocks.0.block.0.bias"))
+	y := op("conv2d", `{"padding": 1}`, x, constant("conv_blocks.0.block.0.weight"),
+		constant("conv_blocks.0.block.0.bias"))
 	y = op("group_norm", `{"num_groups": 2}`, y)
 	y = op("silu", ``, y)
 	y = op("flatten", `{"start_dim": 1}`, op("adaptive_avg_pool2d", `{"output_size": 1}`, y))

@@ -13,8 +13,10 @@ func TestActVectors(t *testing.T) {
 	for _, c := range []struct {
 		at   int
 		want uint64
-	}{{0, math.Float64bits(actTable.perLn2)}, {13, actTable.exponent}, {15, actTable.sign}, {16, math.Float64bits(actTable.exp[0])}, {err, math.Float64bits(ActErr)},
-		{err + 1, math.Float64bits(0.5)}, {err + 3, actTable.near.limit}, {last - 3, math.Float64bits(actTable.near.phi[17])}, {last, math.Float64bits(actTable.huge)}} {
+	}{{0, math.Float64bits(actTable.perLn2)}, {13, actTable.exponent}, {15, actTable.sign},
+		{16, math.Float64bits(actTable.exp[0])}, {err, math.Float64bits(ActErr)},
+		{err + 1, math.Float64bits(0.5)}, {err + 3, actTable.near.limit},
+		{last - 3, math.Float64bits(actTable.near.phi[17])}, {last, math.Float64bits(actTable.huge)}} {
 		if v := actVectors[c.at]; v != [4]uint64{c.want, c.want, c.want, c.want} {
 			t.Errorf("vector %d is %x: want %x in all lanes", c.at, v, c.want)
 		}

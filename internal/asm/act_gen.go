@@ -144,11 +144,13 @@ func main() {
 		}
 	}
 	list(exp)
-	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2, uint64(2*math.Float32bits(near))*(1<<32+1))
+	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2,
+		uint64(2*math.Float32bits(near))*(1<<32+1))
 	list(interpolate(phi(near), -near*near/2, near*near/2, 18))
 	p("},\n},\nerfFar: %v,\nerfScale: %x,\nhuge: 0x1p1000,\n}\n", erfFar, nearest(newFloat().Sqrt(real64(8))))
 	p("\n// fastGELU are the constants of [FastGELU].\n")
-	p("var fastGELU = struct {\nFar, Middle float32\nPhi [15]float32\n}{\nFar: %v,\nMiddle: %v,\nPhi: [15]float32{\n", fastFar, -fastFar*fastFar/2)
+	p("var fastGELU = struct {\nFar, Middle float32\nPhi [15]float32\n}{\nFar: %v,\nMiddle: %v,\nPhi: [15]float32{\n",
+		fastFar, -fastFar*fastFar/2)
 	for _, c := range interpolate(phi(fastFar), -fastFar*fastFar/2, fastFar*fastFar/2, 15) {
 		p("%x,\n", float32(c))
 	}
@@ -156,7 +158,8 @@ func main() {
 	high := float32(nearest(ln2))
 	low := newFloat().Sub(ln2, real64(float64(high)))
 	p("\n// fastExp are the constants of [FastExp].\n")
-	p("var fastExp = struct {\nFar, Round, PerLn2, High, Low float32\nTerms [7]float32\n}{\nFar: -87,\nRound: 0x1.8p23,\nPerLn2: %x,\nHigh: %x,\nLow: %x,\nTerms: [7]float32{\n1,\n1,\n",
+	p("var fastExp = struct {\nFar, Round, PerLn2, High, Low float32\nTerms [7]float32\n"+
+		"}{\nFar: -87,\nRound: 0x1.8p23,\nPerLn2: %x,\nHigh: %x,\nLow: %x,\nTerms: [7]float32{\n1,\n1,\n",
 		float32(nearest(newFloat().Quo(real64(1), ln2))), high, float32(nearest(low)))
 	for _, c := range interpolate(curve, -h, h, 5) {
 		p("%x,\n", float32(c))

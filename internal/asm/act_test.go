@@ -283,7 +283,8 @@ func TestActPolynomials(t *testing.T) {
 			worst, least = max(worst, math.Abs(d)), min(least, v)
 		}
 		worst /= math.Cos(math.Pi / 8)
-		t.Logf("%s: error below 2^%.2f, 2^%.2f of its least value %.3f", c.name, math.Log2(worst), math.Log2(worst/least), least)
+		t.Logf("%s: error below 2^%.2f, 2^%.2f of its least value %.3f",
+			c.name, math.Log2(worst), math.Log2(worst/least), least)
 		if worst > c.bound*least {
 			t.Errorf("%s: error %x, relative 2^%.2f", c.name, worst, math.Log2(worst/least))
 		}
@@ -336,7 +337,8 @@ func TestActGELUNear(t *testing.T) {
 // leaves it open.
 func TestActErf(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
-	grids := []*ActGrid{NewActGrid(0x1p-23, 0x1p-126, math.MaxFloat32), NewActGrid(0x1p-10, 0x1p-14, 65504), NewActGrid(0x1p-7, 0x1p-126, 0x1.fep127)}
+	grids := []*ActGrid{NewActGrid(0x1p-23, 0x1p-126, math.MaxFloat32), NewActGrid(0x1p-10, 0x1p-14, 65504),
+		NewActGrid(0x1p-7, 0x1p-126, 0x1.fep127)}
 	worst := 0.0
 	for i := range 3000 {
 		x := actTable.erfFar * (2*r.Float64() - 1)
@@ -363,7 +365,9 @@ func TestActErf(t *testing.T) {
 	if y := ActErf(math.Copysign(0, -1)); y != 0 || !math.Signbit(y) {
 		t.Errorf("erf(-0) = %v", y)
 	}
-	for _, x := range []float64{float64(math.Nextafter32(float32(actTable.erfFar), 3)), 2.5, 4, 100, math.MaxFloat32, math.Inf(1), math.NaN()} {
+	for _, x := range []float64{
+		float64(math.Nextafter32(float32(actTable.erfFar), 3)), 2.5, 4, 100, math.MaxFloat32, math.Inf(1), math.NaN(),
+	} {
 		for _, g := range grids {
 			for _, x := range []float64{x, -x} {
 				if y, ok := g.Round(ActErf(x)); ok {
@@ -388,7 +392,8 @@ func TestActErr(t *testing.T) {
 		{"gelu", ActGELU, bigref.GELU, 14.49, 0.1},
 		{"gelu_tanh", ActGELUTanh, bigref.GELUTanh, 11.1, 0.1},
 		{"silu", ActSiLU, bigref.SiLU, 111, 0.1},
-		{"sigmoid", ActSigmoid, func(x float64, f fp16.Format) float64 { return bigref.Unary("sigmoid", x, nil, f) }, 106, 0.1},
+		{"sigmoid", ActSigmoid,
+			func(x float64, f fp16.Format) float64 { return bigref.Unary("sigmoid", x, nil, f) }, 106, 0.1},
 		{"tanh", ActTanh, bigref.RoundTanh, math.MaxFloat32, 0.3},
 	} {
 		worst := 0.0

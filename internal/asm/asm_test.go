@@ -18,7 +18,8 @@ func TestUse(t *testing.T) {
 		{"purego", "", "purego"}, {"", "purego", "purego"}, {"purego", "sse2", "purego"},
 		{"sse2", "", `!--isa: "sse2": want auto, avx512, avx2, neon, purego`},
 		{"", "sse2", `!REFRUN_ISA: "sse2": want auto, avx512, avx2, neon, purego`},
-		{"Auto", "", `!--isa: "Auto": want `}, {" purego", "", `!--isa: " purego": want `}, {"", " ", `!REFRUN_ISA: " ": want `},
+		{"Auto", "", `!--isa: "Auto": want `}, {" purego", "", `!--isa: " purego": want `},
+		{"", " ", `!REFRUN_ISA: " ": want `},
 	} {
 		t.Setenv("REFRUN_ISA", k.env)
 		inUse.Store(nil)
@@ -64,9 +65,11 @@ func TestFeatures(t *testing.T) {
 	have := Features()
 	for name, other := range map[string]bool{
 		"avx2": cpu.X86.HasAVX2, "fma": cpu.X86.HasFMA,
-		"avx512f": cpu.X86.HasAVX512F, "avx512dq": cpu.X86.HasAVX512DQ, "avx512bw": cpu.X86.HasAVX512BW, "avx512vl": cpu.X86.HasAVX512VL,
+		"avx512f": cpu.X86.HasAVX512F, "avx512dq": cpu.X86.HasAVX512DQ, "avx512bw": cpu.X86.HasAVX512BW,
+		"avx512vl":    cpu.X86.HasAVX512VL,
 		"avx512_bf16": cpu.X86.HasAVX512BF16,
-		"asimd":       cpu.ARM64.HasASIMD, "fphp": cpu.ARM64.HasFPHP, "asimdhp": cpu.ARM64.HasASIMDHP, "sve": cpu.ARM64.HasSVE,
+		"asimd":       cpu.ARM64.HasASIMD, "fphp": cpu.ARM64.HasFPHP, "asimdhp": cpu.ARM64.HasASIMDHP,
+		"sve": cpu.ARM64.HasSVE,
 	} {
 		if slices.Contains(have, name) != other {
 			t.Errorf("%s: %v here, %v by golang.org/x/sys/cpu", name, !other, other)

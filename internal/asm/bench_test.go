@@ -24,7 +24,8 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				p := n % 36
-				w.Multiply(&v[p*point], &u[p*blocks*8*w.Outputs], &m[p*product], blocks, blocks, groups, &u[(p+1)%36*blocks*8*w.Outputs], &image[0])
+				w.Multiply(&v[p*point], &u[p*blocks*8*w.Outputs], &m[p*product], blocks, blocks, groups,
+					&u[(p+1)%36*blocks*8*w.Outputs], &image[0])
 				n++
 			}
 			b.ReportMetric(float64(b.N*2*groups*w.Tiles*w.Outputs*blocks*8)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")

@@ -18,7 +18,8 @@ func float32Bits(r *rand.Rand) uint32 {
 	case 1:
 		return r.Uint32()&0xffff0000 | []uint32{0x8000, 0x7fff, 0x8001, 0}[r.IntN(4)]
 	case 2:
-		return []uint32{0, 1 << 31, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001, 0x7f7fffff, 1, 0x33000000, 0x33000001, 0x477fefff, 0x477ff000}[r.IntN(13)]
+		return []uint32{0, 1 << 31, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001, 0x7f7fffff, 1,
+			0x33000000, 0x33000001, 0x477fefff, 0x477ff000}[r.IntN(13)]
 	}
 	return r.Uint32()
 }

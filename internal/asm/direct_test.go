@@ -53,7 +53,9 @@ func TestDirect(t *testing.T) {
 				out := newGuarded[float64](k.Outputs*k.Pixels, 7)
 				flags := newGuarded[uint8](k.Outputs*3, 7)
 				k.Convolve[f](src.at(0), &at[0], taps, w.at(0), table.at(0), window.at(0), out.at(0), flags.at(0))
-				for what, g := range map[string]interface{ check(*testing.T, string) }{"src": src, "w": w, "table": table, "window": window, "out": out, "flags": flags} {
+				for what, g := range map[string]interface{ check(*testing.T, string) }{
+					"src": src, "w": w, "table": table, "window": window, "out": out, "flags": flags,
+				} {
 					g.check(t, what)
 				}
 				for o := range k.Outputs {
@@ -212,7 +214,8 @@ func TestDirectAddLine(t *testing.T) {
 						g[i] = r.NormFloat64()
 					}
 				}
-				w.data()[0], src.data()[0] = []float64{1, math.Inf(1), math.NaN(), 0}[n%4], []float32{1, 0, 1, float32(math.Inf(1))}[n%4]
+				w.data()[0], src.data()[0] = []float64{1, math.Inf(1), math.NaN(), 0}[n%4],
+					[]float32{1, 0, 1, float32(math.Inf(1))}[n%4]
 				want := append([]float64{}, sums.data()...)
 				for p := range panels {
 					for x := range k.Pixels {
@@ -257,7 +260,8 @@ func TestDirectRound(t *testing.T) {
 		open := 0
 		for f, round := range k.Round {
 			for trial := range 60 {
-				sums, slope, window := newGuarded[float64](k.Outputs*k.Pixels, 7), newGuarded[float64](k.Outputs, 7), newGuarded[float64](k.Pixels, 7)
+				sums, slope, window := newGuarded[float64](k.Outputs*k.Pixels, 7), newGuarded[float64](k.Outputs, 7),
+					newGuarded[float64](k.Pixels, 7)
 				scale := []float64{1, 0x1p-30, 0x1p-130, 0}[trial%4]
 				for i := range sums.data() {
 					sums.data()[i] = scale*r.NormFloat64() + 0 // no sum of products from zero is -0
@@ -276,7 +280,8 @@ func TestDirectRound(t *testing.T) {
 				for i := range dst.data() {
 					dst.data()[i] = untouched
 				}
-				flags, want, wantFlags := newGuarded[uint8](3*k.Outputs, 7), make([]float64, k.Outputs*k.Pixels), make([]uint8, 3*k.Outputs)
+				flags, want, wantFlags := newGuarded[uint8](3*k.Outputs, 7), make([]float64, k.Outputs*k.Pixels),
+					make([]uint8, 3*k.Outputs)
 				any := round(sums.at(0), slope.at(0), window.at(0), dst.at(0), 8*line, flags.at(0))
 				k.Convolve[f](sums.at(0), &taps[0], k.Outputs, &eye[0], &table[0], window.at(0), &want[0], &wantFlags[0])
 				dst.check(t, "dst")
@@ -333,7 +338,8 @@ func TestDirectWiden(t *testing.T) {
 			src.check(t, "src")
 			dst.check(t, "dst")
 			for i, v := range src.data() {
-				if got := dst.data()[i]; got != float64(v) && v == v || math.Signbit(got) != math.Signbit(float64(v)) || got != got && v == v {
+				if got := dst.data()[i]; got != float64(v) && v == v || math.Signbit(got) != math.Signbit(float64(v)) ||
+					got != got && v == v {
 					t.Fatalf("%s: number %d of %d: %v, want %v", b.name, i, n, got, v)
 				}
 			}

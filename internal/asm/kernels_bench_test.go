@@ -50,7 +50,8 @@ func works(k *backend) []work {
 	if d := k.direct; d != nil {
 		const taps = 64
 		src, w, at := make([]float64, taps+64), make([]float64, taps*d.Outputs), make([]int, taps)
-		table, window, out, flags := make([]float64, 3*d.Outputs), make([]float64, d.Pixels), make([]float64, d.Outputs*d.Pixels), make([]uint8, d.Outputs*3)
+		table, window, out, flags := make([]float64, 3*d.Outputs), make([]float64, d.Pixels),
+			make([]float64, d.Outputs*d.Pixels), make([]uint8, d.Outputs*3)
 		for i := range at {
 			at[i] = 8 * i
 		}
@@ -81,7 +82,8 @@ func works(k *backend) []work {
 		for _, f := range []struct {
 			name   string
 			kernel ActKernel
-		}{{"none", a.Identity}, {"relu", a.ReLU}, {"gelu", a.GELU}, {"gelu_tanh", a.GELUTanh}, {"silu", a.SiLU}, {"sigmoid", a.Sigmoid}, {"tanh", a.Tanh}, {"erf", a.Erf}} {
+		}{{"none", a.Identity}, {"relu", a.ReLU}, {"gelu", a.GELU}, {"gelu_tanh", a.GELUTanh}, {"silu", a.SiLU},
+			{"sigmoid", a.Sigmoid}, {"tanh", a.Tanh}, {"erf", a.Erf}} {
 			add("act/"+f.name, 64, "number", func() { f.kernel.Apply(y[:64], x[:64], grid) })
 		}
 	}

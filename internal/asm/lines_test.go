@@ -16,7 +16,8 @@ func eachLines(t *testing.T, test func(t *testing.T, k *Lines)) {
 
 // TestLines: sums and products, rounded once more, with the one NaN, in place too.
 func TestLines(t *testing.T) {
-	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff8000000000123), math.MaxFloat32, 0x1p-149, 0x1p-127}
+	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(),
+		math.Float64frombits(0xfff8000000000123), math.MaxFloat32, 0x1p-149, 0x1p-127}
 	eachLines(t, func(t *testing.T, k *Lines) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, n := range []int{8, 16, 24, 200} {
@@ -45,7 +46,8 @@ func TestLines(t *testing.T) {
 							want = 0x7ff8000000000000
 						}
 						if math.Float64bits(got) != want {
-							t.Fatalf("%s, %d numbers: %x and %x: %x, want %x", name, n, a.data()[i], b.data()[i], math.Float64bits(got), want)
+							t.Fatalf("%s, %d numbers: %x and %x: %x, want %x",
+								name, n, a.data()[i], b.data()[i], math.Float64bits(got), want)
 						}
 					}
 				}
@@ -127,7 +129,8 @@ func TestLineNarrow(t *testing.T) {
 			for i := range n {
 				x.data()[i] = r.NormFloat64()
 				if trial%3 == 0 && r.IntN(6) == 0 {
-					x.data()[i] = []float64{math.Inf(-1), math.Inf(1), math.NaN(), math.Copysign(0, -1), 1e-40, math.Float64frombits(0xfff8000000000123)}[r.IntN(6)]
+					x.data()[i] = []float64{math.Inf(-1), math.Inf(1), math.NaN(), math.Copysign(0, -1), 1e-40,
+						math.Float64frombits(0xfff8000000000123)}[r.IntN(6)]
 				}
 				by.data()[i], line.data()[i] = float32(r.NormFloat64()), float32(x.data()[i])
 			}
@@ -147,7 +150,8 @@ func TestLineNarrow(t *testing.T) {
 				}
 			}
 			for i, v := range line.data() {
-				for what, pair := range map[string][2]float64{"shifted": {shifted.data()[i], float64(v + by.data()[i])}, "widened": {widened.data()[i], float64(v)}} {
+				for what, pair := range map[string][2]float64{"shifted": {shifted.data()[i], float64(v + by.data()[i])},
+					"widened": {widened.data()[i], float64(v)}} {
 					want := math.Float64bits(pair[1])
 					if pair[1] != pair[1] {
 						want = 0x7ff8 << 48

@@ -4,8 +4,8 @@ package asm
 // loop forms them, its least and largest number, and its histogram. Every length n is a
 // positive multiple of 4.
 type Measure struct {
-	// Sums adds x*x, |x| and x-first to to[0], of which the last lane then holds nothing. It takes to[1] and to[2] to the least and the
-	// largest of x and themselves, in each of 4 lanes; first is all of to[3].
+	// Sums adds x*x, |x| and x-first to to[0], of which the last lane then holds nothing. It takes to[1] and to[2] to
+	// the least and the largest of x and themselves, in each of 4 lanes; first is all of to[3].
 	Sums func(x *float64, n int, to *[4][4]float64)
 
 	// Count adds dx = x-a, dx*dx and dx*(y-b) to sum, likewise, and one to counts[i%8][k], where k is

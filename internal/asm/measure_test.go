@@ -28,7 +28,9 @@ func TestMeasure(t *testing.T) {
 func measureOne(t *testing.T, k *Measure, x, y []float64) {
 	t.Helper()
 	n, first := len(x), x[1]
-	got := [4][4]float64{{1, 2, 3}, {first, first, first, first}, {first, first, first, first}, {first, first, first, first}}
+	got := [4][4]float64{
+		{1, 2, 3}, {first, first, first, first}, {first, first, first, first}, {first, first, first, first},
+	}
 	want := got
 	by := [5]float64{0.5, -0.25, -7, 50, 11}
 	var spread [5][4]float64
@@ -111,7 +113,8 @@ func TestMeasureTwo(t *testing.T) {
 				k.SumsTwo(&x[0][0], &x[1][0], n, &to)
 				k.CountTwo(&x[0][0], &y[0][0], &x[1][0], &y[1][0], n, &by, &sum, &counts)
 				if to != wantTo || sum != wantSum || counts != wantCounts {
-					t.Fatalf("%s: %d numbers: sums %v, %v, counts %v; want %v, %v, %v", b.name, n, to, sum, counts, wantTo, wantSum, wantCounts)
+					t.Fatalf("%s: %d numbers: sums %v, %v, counts %v; want %v, %v, %v",
+						b.name, n, to, sum, counts, wantTo, wantSum, wantCounts)
 				}
 			}
 		}

@@ -6,7 +6,8 @@ import (
 )
 
 func TestAligned(t *testing.T) {
-	for _, n := range []int{0, 1, 7, 8, 1000, hugePage/16 - 1, hugePage / 16, hugePage / 8, hugePage/8 + 1, 3 * hugePage / 8, 5*hugePage/8 + 3} {
+	for _, n := range []int{0, 1, 7, 8, 1000, hugePage/16 - 1, hugePage / 16, hugePage / 8, hugePage/8 + 1,
+		3 * hugePage / 8, 5*hugePage/8 + 3} {
 		d, s := Aligned[float64](n), Aligned[float32](n)
 		if len(d) != n || cap(d) != n || len(s) != n || cap(s) != n {
 			t.Fatalf("%d numbers: lengths %d, %d, capacities %d, %d", n, len(d), len(s), cap(d), cap(s))

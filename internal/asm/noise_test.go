@@ -22,7 +22,8 @@ func TestNoisePhilox(t *testing.T) {
 		}{
 			{[6]uint32{}, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
 			{[6]uint32{ones, ones, ones, ones, ones, ones}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-			{[6]uint32{0xa4093822, 0x299f31d0, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+			{[6]uint32{0xa4093822, 0x299f31d0, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+				[4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 		} {
 			for block := range 2 * b.noise.Lanes {
 				at := NewPhilox(c.in[0], c.in[1], c.in[2]-uint32(block), c.in[3], c.in[4], c.in[5])

@@ -129,7 +129,9 @@ func normApply(x float64, line [6]float64, p, emin, emax int) (stored uint64, op
 }
 
 func TestNormApply(t *testing.T) {
-	formats := [Formats]struct{ p, emin, emax int }{Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127}}
+	formats := [Formats]struct{ p, emin, emax int }{
+		Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127},
+	}
 	eachNorm(t, func(t *testing.T, k *Norm) {
 		r := rand.New(rand.NewPCG(5, 6))
 		opened, decided := 0, 0
@@ -190,7 +192,9 @@ func TestNormApply(t *testing.T) {
 // TestNormApplyRow: each number as Apply has it with its own slope and beta, and those near
 // the mean are open.
 func TestNormApplyRow(t *testing.T) {
-	formats := [Formats]struct{ p, emin, emax int }{Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127}}
+	formats := [Formats]struct{ p, emin, emax int }{
+		Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127},
+	}
 	eachNorm(t, func(t *testing.T, k *Norm) {
 		r := rand.New(rand.NewPCG(7, 8))
 		opened, near, decided := 0, 0, 0
@@ -208,8 +212,9 @@ func TestNormApplyRow(t *testing.T) {
 					for i := range n {
 						gamma.data()[i], beta.data()[i] = r.NormFloat64(), float64(i%3)*scale*r.NormFloat64()
 					}
-					row := [6]float64{r.NormFloat64(), math.Ldexp(r.NormFloat64(), -r.IntN(60)), scale, math.Ldexp(r.Float64(), -r.IntN(40)),
-						math.Ldexp(1, -r.IntN(40)-10), math.Ldexp(1, -r.IntN(40)-12)}
+					row := [6]float64{r.NormFloat64(), math.Ldexp(r.NormFloat64(), -r.IntN(60)), scale,
+						math.Ldexp(r.Float64(), -r.IntN(40)), math.Ldexp(1, -r.IntN(40)-10),
+						math.Ldexp(1, -r.IntN(40)-12)}
 					any := k.ApplyRow[f](dst.at(0), src.at(0), gamma.at(0), beta.at(0), n, &row, flags.at(0))
 					for _, m := range []*guarded[float64]{src, dst, gamma, beta} {
 						m.check(t, "numbers")

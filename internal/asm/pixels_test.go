@@ -131,7 +131,8 @@ func TestPixelWords(t *testing.T) {
 						lost += math.Abs(e)
 					}
 					if out[c] != s || out[8+c] != l || out[16+c] != lost {
-						t.Fatalf("%d taps, %d blocks, channel %d: %v, %v, %v, want %v, %v, %v", taps, blocks, c, out[c], out[8+c], out[16+c], s, l, lost)
+						t.Fatalf("%d taps, %d blocks, channel %d: %v, %v, %v, want %v, %v, %v",
+							taps, blocks, c, out[c], out[8+c], out[16+c], s, l, lost)
 					}
 					if blocks == 4 && taps > 1 && lost == 0 {
 						t.Fatal("nothing lost: the numbers are too alike")
@@ -191,7 +192,8 @@ func TestPixelOutput(t *testing.T) {
 			for trial := range 200 {
 				pixels := 1 + trial%7
 				scale := []float64{1, 1e-3, 0x1p-16, 0x1p-140, 0x1p16, 0x1p120, 0}[trial%7]
-				m, norms, table := newGuarded[float64]((pixels-1)*k.Outputs+8, 7), newGuarded[float64](pixels, 7), newGuarded[float64](24, 7)
+				m, norms, table := newGuarded[float64]((pixels-1)*k.Outputs+8, 7), newGuarded[float64](pixels, 7),
+					newGuarded[float64](24, 7)
 				for i := range m.data() {
 					m.data()[i] = scale * r.NormFloat64()
 				}

@@ -110,7 +110,9 @@ func rowLine(x float32, c [5]float64, p, emin, emax int) (stored float32, open b
 }
 
 func TestRowLine(t *testing.T) {
-	formats := [Formats]struct{ p, emin, emax int }{Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127}}
+	formats := [Formats]struct{ p, emin, emax int }{
+		Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127},
+	}
 	eachRows(t, func(t *testing.T, k *Rows) {
 		r := rand.New(rand.NewPCG(2, 2))
 		opened, decided := 0, 0
@@ -121,7 +123,8 @@ func TestRowLine(t *testing.T) {
 				lines := new([5][8]float64)
 				for l := range 8 {
 					scale := math.Ldexp(1+r.Float64(), []int{0, 0, -20, 20, -140, 130}[trial%6])
-					for i, v := range []float64{r.NormFloat64(), scale, scale * r.NormFloat64(), math.Ldexp(1, -r.IntN(40)-12), math.Ldexp(scale, -r.IntN(40)-12)} {
+					for i, v := range []float64{r.NormFloat64(), scale, scale * r.NormFloat64(),
+						math.Ldexp(1, -r.IntN(40)-12), math.Ldexp(scale, -r.IntN(40)-12)} {
 						lines[i][l] = v
 					}
 					switch r.IntN(12) {
@@ -319,7 +322,9 @@ func TestRowLayout(t *testing.T) {
 			}
 			want := trial%2 == 0
 			if !want {
-				x.data()[r.IntN(len(x.data()))] = []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}[trial%3]
+				x.data()[r.IntN(len(x.data()))] = []float32{
+					float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+				}[trial%3]
 			} else {
 				x.data()[0] = -math.MaxFloat32
 			}
@@ -333,7 +338,8 @@ func TestRowLayout(t *testing.T) {
 func TestRowGreatest(t *testing.T) {
 	eachRows(t, func(t *testing.T, k *Rows) {
 		r := rand.New(rand.NewPCG(7, 7))
-		specials := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1, -1, 0x1p-149}
+		specials := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)),
+			float32(math.Inf(-1)), 1, -1, 0x1p-149}
 		for range 200 {
 			pixels, step := 1+r.IntN(9), 1+r.IntN(3)
 			dst, src := newGuarded[float32](8*pixels, 7), newGuarded[float32](8*((pixels-1)*step+1), 7)
@@ -368,13 +374,20 @@ var rowApplications = []struct {
 	kernel func(*RowApply) RowFunc
 	twin   func(rn func(float64) float64, x, n, s float64) float64
 }{
-	{"add", func(a *RowApply) RowFunc { return a.Add }, func(rn func(float64) float64, x, n, s float64) float64 { return x + n }},
-	{"noise", func(a *RowApply) RowFunc { return a.Noise }, func(rn func(float64) float64, x, n, s float64) float64 { return x + rn(rn(n)*s) }},
-	{"modulate", func(a *RowApply) RowFunc { return a.Modulate }, func(rn func(float64) float64, x, n, s float64) float64 { return x * rn(1+rn(rn(n)*s)) }},
-	{"mul", func(a *RowApply) RowFunc { return a.Mul }, func(rn func(float64) float64, x, n, s float64) float64 { return x * n }},
-	{"scale", func(a *RowApply) RowFunc { return a.Scale }, func(rn func(float64) float64, x, n, s float64) float64 { return x * s }},
-	{"shift", func(a *RowApply) RowFunc { return a.Shift }, func(rn func(float64) float64, x, n, s float64) float64 { return x + s }},
-	{"round", func(a *RowApply) RowFunc { return a.Round }, func(rn func(float64) float64, x, n, s float64) float64 { return x }},
+	{"add", func(a *RowApply) RowFunc { return a.Add },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x + n }},
+	{"noise", func(a *RowApply) RowFunc { return a.Noise },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x + rn(rn(n)*s) }},
+	{"modulate", func(a *RowApply) RowFunc { return a.Modulate },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x * rn(1+rn(rn(n)*s)) }},
+	{"mul", func(a *RowApply) RowFunc { return a.Mul },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x * n }},
+	{"scale", func(a *RowApply) RowFunc { return a.Scale },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x * s }},
+	{"shift", func(a *RowApply) RowFunc { return a.Shift },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x + s }},
+	{"round", func(a *RowApply) RowFunc { return a.Round },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x }},
 }
 
 func TestRowApply(t *testing.T) {
@@ -428,7 +441,8 @@ func TestRowApply(t *testing.T) {
 func BenchmarkRows(b *testing.B) {
 	const pixels = 128
 	r := rand.New(rand.NewPCG(4, 4))
-	src, dst, other, flags := make([]float32, 8*pixels), make([]float32, 8*pixels), make([]float32, 8*pixels), make([]uint8, pixels)
+	src, dst, other, flags := make([]float32, 8*pixels), make([]float32, 8*pixels), make([]float32, 8*pixels),
+		make([]uint8, pixels)
 	for i := range src {
 		src[i], other[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
 	}

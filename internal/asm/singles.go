@@ -47,7 +47,8 @@ var FastExp = &fastExp
 //
 //lint:ignore U1000 assembly reads it
 var fastExpVectors = func() (all [5 + len(fastExp.Terms)][16]float32) {
-	for i, c := range append([]float32{fastExp.Far, fastExp.Round, fastExp.PerLn2, fastExp.High, fastExp.Low}, fastExp.Terms[:]...) {
+	for i, c := range append([]float32{fastExp.Far, fastExp.Round, fastExp.PerLn2, fastExp.High, fastExp.Low},
+		fastExp.Terms[:]...) {
 		for k := range all[i] {
 			all[i][k] = c
 		}

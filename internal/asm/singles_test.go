@@ -24,7 +24,8 @@ func one(v float32) uint32 {
 
 // TestSingles: sums, products and standardized numbers with the one NaN, in place too.
 func TestSingles(t *testing.T) {
-	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0xffc00123), math.MaxFloat32, 0x1p-149, 0x1p-127}
+	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)),
+		math.Float32frombits(0xffc00123), math.MaxFloat32, 0x1p-149, 0x1p-127}
 	eachSingles(t, func(t *testing.T, k *Singles) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, n := range []int{16, 32, 48, 208} {
@@ -45,9 +46,12 @@ func TestSingles(t *testing.T) {
 					kernel func(dst *float32)
 					want   func(i int) float32
 				}{
-					"add":   {func(dst *float32) { k.Add(dst, a.at(0), b.at(0), n) }, func(i int) float32 { return a.data()[i] + b.data()[i] }},
-					"mul":   {func(dst *float32) { k.Mul(dst, a.at(0), b.at(0), n) }, func(i int) float32 { return a.data()[i] * b.data()[i] }},
-					"scale": {func(dst *float32) { k.Scale(dst, a.at(0), b.at(0), n) }, func(i int) float32 { return a.data()[i] * b.data()[0] }},
+					"add": {func(dst *float32) { k.Add(dst, a.at(0), b.at(0), n) },
+						func(i int) float32 { return a.data()[i] + b.data()[i] }},
+					"mul": {func(dst *float32) { k.Mul(dst, a.at(0), b.at(0), n) },
+						func(i int) float32 { return a.data()[i] * b.data()[i] }},
+					"scale": {func(dst *float32) { k.Scale(dst, a.at(0), b.at(0), n) },
+						func(i int) float32 { return a.data()[i] * b.data()[0] }},
 					"line": {func(dst *float32) { k.Line(dst, a.at(0), b.at(0), c.at(0), n, &line) }, func(i int) float32 {
 						x := float64(float64(float64(a.data()[i])-line[0]) * line[1])
 						return float32(math.FMA(x, float64(b.data()[i]), float64(c.data()[i])))

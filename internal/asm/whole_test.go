@@ -28,7 +28,9 @@ func TestWhole(t *testing.T) {
 				}
 			}
 			a.data()[0], right.data()[0] = 32767, -32767
-			for lines, multiply := range map[int]func(*int16, int, *int16, int, *int32){1: k.MultiplyLine, WholeLines: k.Multiply} {
+			for lines, multiply := range map[int]func(*int16, int, *int16, int, *int32){
+				1: k.MultiplyLine, WholeLines: k.Multiply,
+			} {
 				sums := newGuarded[int32](lines*WholeColumns, 7)
 				multiply(a.at(0), 2*line, right.at(0), pairs, sums.at(0))
 				a.check(t, "a")

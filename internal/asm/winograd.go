@@ -58,7 +58,9 @@ type Winograd struct {
 	// left those open. table holds N [16][8], bias [8] and e [8]; m is the
 	// place of the tile and the first output in their group of M, point the
 	// stride from a point to the next; scratch holds 4*n*8 numbers.
-	Output [Formats]func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+	Output [Formats]func(
+		m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64,
+	)
 
 	// OutputRow and OutputColumns are Output in two halves, rows first: OutputRow
 	// transforms one row of n points of some tiles and a group of outputs to 4 columns,
@@ -67,7 +69,9 @@ type Winograd struct {
 	// for the other; row and column are the strides of the first two. They are nil
 	// where there is no InputRow.
 	OutputRow     func(m *float64, point int, y *float64, column, tiles int)
-	OutputColumns [Formats]func(y *float64, row, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+	OutputColumns [Formats]func(
+		y *float64, row, column int, k float64, table *float64, dst *float32, line int, flags *uint8,
+	)
 
 	// WideInput is Input for float64 numbers, and WideOutput is Output with nothing
 	// rounded and no guard: bias is that of 8 outputs, dst receives float64 numbers,

@@ -135,11 +135,13 @@ func TestWinogradInput(t *testing.T) {
 			first := tile + 1 - tiles
 			all, rows := newGuarded[float64](n*n*point-8, 9), newGuarded[float64](n*n*point-8, 9)
 			for i := range tiles {
-				w.Input(image.at((y0*width+x0+4*i)*8), width*32, height*width*32, all.at((first+i)*8), point*8, blocks, scratch.at(0))
+				w.Input(image.at((y0*width+x0+4*i)*8), width*32, height*width*32, all.at((first+i)*8), point*8,
+					blocks, scratch.at(0))
 			}
 			for r := range n {
 				for b := range blocks {
-					w.InputRow(image.at(((b*height+y0)*width+x0)*8), image.at(0), width*32, rows.at(r*n*point+b*plane+first*8), point*8, tiles, r)
+					w.InputRow(image.at(((b*height+y0)*width+x0)*8), image.at(0), width*32,
+						rows.at(r*n*point+b*plane+first*8), point*8, tiles, r)
 				}
 			}
 			rows.check(t, "rows")
@@ -334,7 +336,9 @@ func TestWinogradOutput(t *testing.T) {
 				} else {
 					w.Output[f](m.at(tile*w.Outputs), plane*8, k, table.at(0), dst.at(0), line*32, flags.at(0), scratch.at(0))
 				}
-				for what, g := range map[string]interface{ check(*testing.T, string) }{"m": m, "table": table, "dst": dst, "flags": flags, "scratch": scratch} {
+				for what, g := range map[string]interface{ check(*testing.T, string) }{
+					"m": m, "table": table, "dst": dst, "flags": flags, "scratch": scratch,
+				} {
 					g.check(t, what)
 				}
 				for c := range 8 {

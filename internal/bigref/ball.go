@@ -84,7 +84,8 @@ func (a Ball) Mul(b Ball) Ball {
 	e, g1 := twoSum(e, q)
 	e, g2 := twoSum(e, r)
 	e, g3 := twoSum(e, l)
-	err := math.Abs(e1) + math.Abs(e2) + math.Abs(e3) + math.Abs(g1) + math.Abs(g2) + math.Abs(g3) + off + off1 + off2 + off3
+	err := math.Abs(e1) + math.Abs(e2) + math.Abs(e3) + math.Abs(g1) + math.Abs(g2) + math.Abs(g3) + off +
+		off1 + off2 + off3
 	if a.Err != 0 || b.Err != 0 {
 		sa, sb := math.Abs(a.Hi)+math.Abs(a.Lo), math.Abs(b.Hi)+math.Abs(b.Lo)
 		err += float64(sa*b.Err) + float64((sb+b.Err)*a.Err) + slack

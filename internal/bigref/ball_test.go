@@ -136,7 +136,9 @@ func TestBallRounds(t *testing.T) {
 	if decided < 20000 {
 		t.Errorf("only %d decided", decided)
 	}
-	for _, b := range []Ball{{Err: 1e-300}, {1, 0, 1}, {math.NaN(), 0, 0}, {1, 0, math.NaN()}, {math.Inf(1), 0, 0}, unknown} {
+	for _, b := range []Ball{
+		{Err: 1e-300}, {1, 0, 1}, {math.NaN(), 0, 0}, {1, 0, math.NaN()}, {math.Inf(1), 0, 0}, unknown,
+	} {
 		if y, ok := b.Round(fp16.Float32); ok {
 			t.Errorf("%v is decided as %v", b, y)
 		}

@@ -97,7 +97,9 @@ type Geometry struct {
 
 // square is the usual geometry.
 func square(stride, pad int, mode string) Geometry {
-	return Geometry{Stride: [2]int{stride, stride}, Dilation: [2]int{1, 1}, Pad: [4]int{pad, pad, pad, pad}, Groups: 1, Mode: mode}
+	return Geometry{
+		Stride: [2]int{stride, stride}, Dilation: [2]int{1, 1}, Pad: [4]int{pad, pad, pad, pad}, Groups: 1, Mode: mode,
+	}
 }
 
 // Conv2d is Convolution with one stride and padding for all sides.

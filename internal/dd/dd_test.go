@@ -149,12 +149,16 @@ func TestOps(t *testing.T) {
 			hi, lo := twoSum(-x.Hi*(1-math.Ldexp(r.Float64(), -r.IntN(50))), x.Lo*(1+r.Float64()))
 			return Num{hi, lo}
 		}},
-		{"addF", 2, func(x, y Num) Num { return addF(x, y.Hi) }, (*big.Float).Add, func(x, y Num) Num { return Num{Hi: y.Hi} }},
-		{"addF, cancelling", 2, func(x, y Num) Num { return addF(x, y.Hi) }, (*big.Float).Add, func(x, y Num) Num { return Num{Hi: -x.Hi} }}, // exact
+		{"addF", 2, func(x, y Num) Num { return addF(x, y.Hi) }, (*big.Float).Add,
+			func(x, y Num) Num { return Num{Hi: y.Hi} }},
+		// exact
+		{"addF, cancelling", 2, func(x, y Num) Num { return addF(x, y.Hi) }, (*big.Float).Add,
+			func(x, y Num) Num { return Num{Hi: -x.Hi} }},
 		{"addSmall", 9, addSmall, (*big.Float).Add, func(x, y Num) Num { return Num{-x.Hi / 2, y.Lo * 0x1p-10} }},
 		{"addSmall, 1/31", 3.2, addSmall, (*big.Float).Add, func(x, y Num) Num { return Num{y.Hi / 0x1p13, y.Lo / 0x1p13} }},
 		{"mul", 4, mul, (*big.Float).Mul, func(x, y Num) Num { return y }},
-		{"mulF", 2, func(x, y Num) Num { return mulF(x, y.Hi) }, (*big.Float).Mul, func(x, y Num) Num { return Num{Hi: y.Hi} }},
+		{"mulF", 2, func(x, y Num) Num { return mulF(x, y.Hi) }, (*big.Float).Mul,
+			func(x, y Num) Num { return Num{Hi: y.Hi} }},
 		{"quo", 20, quo, (*big.Float).Quo, func(x, y Num) Num { return y }},
 	} {
 		worst := 0.0

@@ -97,7 +97,8 @@ func TestOdd(t *testing.T) {
 	if decided < 50000 {
 		t.Errorf("only %d decided", decided)
 	}
-	for _, a := range []Num{{0x1p-401, 0x1p-460}, {0, 0}, {1, 0}, {math.NaN(), math.NaN()}, {math.Inf(1), math.NaN()}, {math.MaxFloat64, 0x1p900}} {
+	for _, a := range []Num{{0x1p-401, 0x1p-460}, {0, 0}, {1, 0}, {math.NaN(), math.NaN()}, {math.Inf(1), math.NaN()},
+		{math.MaxFloat64, 0x1p900}} {
 		if _, ok := a.Odd(0); ok {
 			t.Errorf("%x + %x is decided", a.Hi, a.Lo)
 		}

@@ -216,7 +216,8 @@ func TestSpecials(t *testing.T) {
 		{"Cos", Cos, 0, 1}, {"Cos", Cos, zero, 1}, {"Cos", Cos, inf, fp16.NaN}, {"Cos", Cos, -inf, fp16.NaN},
 		{"Cos", Cos, math.Pi / 2, 0x1.1a62633145c07p-54},
 		{"Sin", Sin, 1e22, -0.8522008497671888018},
-		{"Sin", Sin, 0x1.6ac5b262ca1ffp849, 1}, {"Cos", Cos, 0x1.6ac5b262ca1ffp849, -4.6871659242546276112e-19}, // the nearest to a multiple of pi/2
+		// the nearest to a multiple of pi/2
+		{"Sin", Sin, 0x1.6ac5b262ca1ffp849, 1}, {"Cos", Cos, 0x1.6ac5b262ca1ffp849, -4.6871659242546276112e-19},
 		{"Tan", Tan, 0, 0}, {"Tan", Tan, zero, zero}, {"Tan", Tan, inf, fp16.NaN}, {"Tan", Tan, -0x1p-1074, -0x1p-1074},
 		{"Expm1", Expm1, 0, 0}, {"Expm1", Expm1, zero, zero}, {"Expm1", Expm1, inf, inf}, {"Expm1", Expm1, -inf, -1},
 		{"Expm1", Expm1, -50, -1}, {"Expm1", Expm1, 0x1p-1074, 0x1p-1074}, {"Expm1", Expm1, 710, inf},
@@ -361,7 +362,8 @@ func TestPow(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range [][3]float64{{0.25, 0.5, 0.5}, {0x1p-1074, 0.5, 0x1p-537}, {2, 1e308, math.Inf(1)}, {2, -1e308, 0}, {0x1p-1074, 2, 0}, {5, 0, 1}, {1, 1e300, 1}} {
+	for _, c := range [][3]float64{{0.25, 0.5, 0.5}, {0x1p-1074, 0.5, 0x1p-537}, {2, 1e308, math.Inf(1)},
+		{2, -1e308, 0}, {0x1p-1074, 2, 0}, {5, 0, 1}, {1, 1e300, 1}} {
 		if got := Pow(c[0], c[1]); got != c[2] {
 			t.Errorf("Pow(%g, %g) = %x, want %x", c[0], c[1], got, c[2])
 		}
@@ -374,7 +376,8 @@ func TestAtan2(t *testing.T) {
 	for _, y := range v {
 		for _, x := range v {
 			got, want := Atan2(y, x), math.Atan2(y, x)
-			if !(math.Abs(got-want) <= 0x1p-50*math.Abs(want)) && !(got != got && want != want) || math.Signbit(got) != math.Signbit(want) && got == got {
+			if !(math.Abs(got-want) <= 0x1p-50*math.Abs(want)) && !(got != got && want != want) ||
+				math.Signbit(got) != math.Signbit(want) && got == got {
 				t.Errorf("Atan2(%g, %g) = %g, want %g", y, x, got, want)
 			}
 		}

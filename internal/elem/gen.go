@@ -137,7 +137,8 @@ func main() {
 	p("}\n\n")
 
 	p("// logTable[j] serves the significands in [1+j/128, 1+(j+1)/128), halved from\n")
-	p("// j = %d on: a multiple c of 2^-9 near the reciprocal of their middle, and\n// -ln c as hi + lo, hi a multiple of 2^-42.\n", logHalve)
+	p("// j = %d on: a multiple c of 2^-9 near the reciprocal of their middle, and\n// -ln c as hi + lo, "+
+		"hi a multiple of 2^-42.\n", logHalve)
 	p("var logTable = [128]struct{ c, hi, lo float64 }{\n")
 	for j := range 128 {
 		mid := 1 + (float64(j)+0.5)/128
@@ -167,7 +168,8 @@ func main() {
 	// erf x = x + x (2/sqrt(pi) - 1 + sum of c_n x^2n).
 	s := new(big.Float).SetPrec(prec).Sqrt(pi)
 	s.Quo(real64(2), s)
-	p("// erf x = x + x (erfSlope + x^2 (erfTaylor[0] + x^2 (erfTaylor[1] + ...))):\n// erfSlope is 2/sqrt(pi) - 1, the others are 2/sqrt(pi) (-1)^n / (n! (2n+1)).\n")
+	p("// erf x = x + x (erfSlope + x^2 (erfTaylor[0] + x^2 (erfTaylor[1] + ...))):\n" +
+		"// erfSlope is 2/sqrt(pi) - 1, the others are 2/sqrt(pi) (-1)^n / (n! (2n+1)).\n")
 	p("const erfSlope = %x\nvar erfTaylor = [...]float64{", rest(s, 1))
 	f := int64(1)
 	for n := int64(1); n <= 12; n++ {

@@ -39,8 +39,10 @@ var activations = []struct {
 		s.Sqrt(s)
 		return gate(x, s.Mul(s, newBig(200).SetRat(q)))
 	}},
-	{"silu", siluDouble, siluErr, 30, -270, 0x1p-24, 40, SiLU, siluBig, func(x float64) *big.Float { return gate(x, newBig(200).SetFloat64(x)) }},
-	{"tanh", tanhDouble, tanhErr, 27, -20, 0x1p-27, 20, Tanh, tanhBig, func(x float64) *big.Float { return bigref.Tanh(newBig(64).SetFloat64(x), 200) }},
+	{"silu", siluDouble, siluErr, 30, -270, 0x1p-24, 40, SiLU, siluBig,
+		func(x float64) *big.Float { return gate(x, newBig(200).SetFloat64(x)) }},
+	{"tanh", tanhDouble, tanhErr, 27, -20, 0x1p-27, 20, Tanh, tanhBig,
+		func(x float64) *big.Float { return bigref.Tanh(newBig(64).SetFloat64(x), 200) }},
 }
 
 // gate returns x/(1 + e^-s) by way of the judges.
@@ -142,7 +144,9 @@ func TestActDouble(t *testing.T) {
 	for _, f := range activations {
 		worst, at, open := 0.0, 0.0, 0
 		var xs []float64
-		for _, v := range []float64{0x1p-60, 0x1p-40, 0x1p-27, 0x3p-25, 0x1p-24, 0x1p-23, 0x1p-12, 0.5, 1, 2, 4, 9.999999, 14.4, 39.99999, 86.6} {
+		for _, v := range []float64{
+			0x1p-60, 0x1p-40, 0x1p-27, 0x3p-25, 0x1p-24, 0x1p-23, 0x1p-12, 0.5, 1, 2, 4, 9.999999, 14.4, 39.99999, 86.6,
+		} {
 			v = float64(float32(v))
 			up, down := float64(math.Nextafter32(float32(v), 1e30)), float64(math.Nextafter32(float32(v), 0))
 			xs = append(xs, v, -v, up, -up, down, -down)

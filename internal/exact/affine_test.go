@@ -18,7 +18,8 @@ func TestAffine(t *testing.T) {
 			s.Add(p)
 			want.Add(want, rat(p))
 		}
-		alpha, beta, c := math.Ldexp(r.NormFloat64(), r.IntN(900)-450), float64(r.IntN(3)-1), math.Ldexp(r.NormFloat64(), r.IntN(200)-100)
+		alpha, beta, c := math.Ldexp(r.NormFloat64(), r.IntN(900)-450), float64(r.IntN(3)-1),
+			math.Ldexp(r.NormFloat64(), r.IntN(200)-100)
 		want.Mul(want, rat(alpha))
 		want.Add(want, new(big.Rat).Mul(rat(beta), rat(c)))
 		got := Affine(alpha, &s, beta, c)

@@ -93,7 +93,8 @@ func TestSqrtQuotient(t *testing.T) {
 	for _, c := range []struct {
 		num, exp, den int64
 		want          float64
-	}{{0, 3, 7, 0}, {9, 0, 1, 3}, {9, 0, 4, 1.5}, {2, -1, 1, 1}, {1, 2, 1, 2}, {1, -1, 2, 0.5}, {1, 1, 1, 0x1.6a09e667f3bcdp0}} {
+	}{{0, 3, 7, 0}, {9, 0, 1, 3}, {9, 0, 4, 1.5}, {2, -1, 1, 1}, {1, 2, 1, 2}, {1, -1, 2, 0.5},
+		{1, 1, 1, 0x1.6a09e667f3bcdp0}} {
 		if got := SqrtQuotient(big.NewInt(c.num), int(c.exp), big.NewInt(c.den)); got != c.want {
 			t.Errorf("SqrtQuotient(%d, %d, %d) = %x, want %x", c.num, c.exp, c.den, got, c.want)
 		}

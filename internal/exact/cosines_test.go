@@ -104,9 +104,11 @@ func TestCosinesRoots(t *testing.T) {
 		want  float64
 	}{
 		{8, map[int]float64{1: 3}, 2, 1.5}, {8, map[int]float64{1: -3}, 8, -0.75}, {8, map[int]float64{0: 3}, 4, 1.5},
-		{12, map[int]float64{2: 3}, 2, math.NaN()}, {24, map[int]float64{2: 3}, 3, 1.5}, {24, map[int]float64{2: 3}, 12, 0.75},
+		{12, map[int]float64{2: 3}, 2, math.NaN()}, {24, map[int]float64{2: 3}, 3, 1.5},
+		{24, map[int]float64{2: 3}, 12, 0.75},
 		{5, map[int]float64{8: 1, 16: -1, 24: -1, 32: 1}, 5, 1}, {5, map[int]float64{8: 1, 16: -1, 24: -1, 32: 1}, 20, 0.5},
-		{24, map[int]float64{1: 2, 7: -2}, 6, 1}, {24, map[int]float64{1: 2}, 6, math.NaN()}, {24, map[int]float64{1: 2, 5: 2}, 6, 1},
+		{24, map[int]float64{1: 2, 7: -2}, 6, 1}, {24, map[int]float64{1: 2}, 6, math.NaN()},
+		{24, map[int]float64{1: 2, 5: 2}, 6, 1},
 	} {
 		s := newCosines(c.turn)
 		for m, x := range c.terms {

@@ -63,7 +63,8 @@ func TestStandard(t *testing.T) {
 			hi := nearest(want.Mean())
 			lo := nearest(new(big.Rat).Sub(want.Mean(), bigref.Rat(hi)))
 			if s.MuHi != hi || s.MuLo != lo || s.V != nearest(want.V()) {
-				t.Errorf("group %d, eps %g: %x + %x, V %x; want %x + %x, V %x", i, eps, s.MuHi, s.MuLo, s.V, hi, lo, nearest(want.V()))
+				t.Errorf("group %d, eps %g: %x + %x, V %x; want %x + %x, V %x",
+					i, eps, s.MuHi, s.MuLo, s.V, hi, lo, nearest(want.V()))
 			}
 			// In parts, whatever their order.
 			all := new(exact.Moments)
@@ -99,7 +100,8 @@ func TestSettleGroups(t *testing.T) {
 				x := xs[r.IntN(len(xs))]
 				settled(t, s, judge, x, 1, 0)
 				settled(t, s, judge, x, rn32(r.NormFloat64()), rn32(r.NormFloat64()))
-				settled(t, s, judge, x, rn32(math.Ldexp(r.NormFloat64(), r.IntN(240)-120)), rn32(math.Ldexp(r.NormFloat64(), r.IntN(240)-120)))
+				settled(t, s, judge, x, rn32(math.Ldexp(r.NormFloat64(), r.IntN(240)-120)),
+					rn32(math.Ldexp(r.NormFloat64(), r.IntN(240)-120)))
 			}
 			settled(t, s, judge, xs[0], 0, -1.5)
 			settled(t, s, judge, xs[0], 0, 0)
@@ -207,7 +209,8 @@ func TestSettleExtremes(t *testing.T) {
 		{2049, 0, 1, tiny, -1, 0},
 		{65520, 0, 1, tiny, 1, 0}, // a hair below overflow
 	} {
-		settled(t, exact.Running(c.mean, c.variance, c.eps), bigref.RunningNorm(c.mean, c.variance, c.eps), c.x, c.gamma, c.beta)
+		settled(t, exact.Running(c.mean, c.variance, c.eps), bigref.RunningNorm(c.mean, c.variance, c.eps), c.x,
+			c.gamma, c.beta)
 	}
 }
 

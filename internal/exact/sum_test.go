@@ -118,7 +118,9 @@ func TestSumSticky(t *testing.T) {
 // TestSumCarries brings a sum to just before the point where its carries are
 // settled, as if the same term had been added 2^30-1 times.
 func TestSumCarries(t *testing.T) {
-	for _, x := range []float64{0x1.fffffffffffffp40, -0x1.fffffffffffffp40, 0x1.fffffffffffffp351, -0x1p-352, 0x1.fffffffffffffp-43} {
+	for _, x := range []float64{
+		0x1.fffffffffffffp40, -0x1.fffffffffffffp40, 0x1.fffffffffffffp351, -0x1p-352, 0x1.fffffffffffffp-43,
+	} {
 		var s Sum
 		s.Add(x)
 		const many = 1<<30 - 1

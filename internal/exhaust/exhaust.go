@@ -64,7 +64,8 @@ type Mistake struct {
 
 // String is one line with all there is to know.
 func (m Mistake) String() string {
-	return fmt.Sprintf("%v(%#0*x) in %v is %x, want %.17x rounded", m.Func, 2+digits(m.Format), m.In, m.Format, m.Got, m.Want)
+	return fmt.Sprintf("%v(%#0*x) in %v is %x, want %.17x rounded",
+		m.Func, 2+digits(m.Format), m.In, m.Format, m.Got, m.Want)
 }
 
 // digits returns the number of hexadecimal digits of the format's bit patterns.
@@ -80,8 +81,8 @@ func (r Report) OK() bool { return r.Inputs > 0 && r.Wrong == 0 && r.Undecided =
 
 // String is the report in one line, without the mistakes.
 func (r Report) String() string {
-	return fmt.Sprintf("%d inputs: %d special, decided by inequality %d, double-double %d, fixed point %d; undecided %d, wrong %d",
-		r.Inputs, r.Special, r.Simple, r.Double, r.Fixed, r.Undecided, r.Wrong)
+	return fmt.Sprintf("%d inputs: %d special, decided by inequality %d, double-double %d, fixed point %d; undecided "+
+		"%d, wrong %d", r.Inputs, r.Special, r.Simple, r.Double, r.Fixed, r.Undecided, r.Wrong)
 }
 
 // merge adds s to r.

@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	exhaustive = flag.Bool("exhaustive", false, "TestFull: all 2^32 float32 inputs and a million random points of each function")
-	only       = flag.String("func", "", "TestFull: one function instead of all")
+	exhaustive = flag.Bool("exhaustive", false,
+		"TestFull: all 2^32 float32 inputs and a million random points of each function")
+	only = flag.String("func", "", "TestFull: one function instead of all")
 )
 
 var evaluated = []act.Func{act.GELU, act.GELUTanh, act.SiLU, act.Tanh}
@@ -110,12 +111,19 @@ func TestMistakes(t *testing.T) {
 		"neighbour, tiny":  {func(x float64) bool { return math.Abs(x) == 0x1p-60 }, neighbour, 2},
 		"neighbour, least": {func(x float64) bool { return x == 0x1p-149 }, neighbour, 1},
 		"neighbour, large": {func(x float64) bool { return x == 0x1p120 }, neighbour, 1},
-		"sign":             {func(x float64) bool { return x == 0x1p-149 || x == -0x1p-147 }, func(y float64) float64 { return -y }, 2},
-		"zero":             {func(x float64) bool { return x == 0 && !math.Signbit(x) }, func(y float64) float64 { return -y }, 1},
-		"off the grid":     {func(x float64) bool { return x == 0.5 }, func(y float64) float64 { return y * (1 + 0x1p-30) }, 1},
-		"infinity":         {func(x float64) bool { return x == 3 }, func(float64) float64 { return inf }, 1},
-		"NaN":              {func(x float64) bool { return x == 3 }, func(float64) float64 { return fp16.NaN }, 1},
-		"NaN payload":      {func(x float64) bool { return math.IsInf(x, 1) }, func(float64) float64 { return math.Float64frombits(0x7ff8000000000001) }, 1},
+		"sign": {
+			func(x float64) bool { return x == 0x1p-149 || x == -0x1p-147 }, func(y float64) float64 { return -y }, 2,
+		},
+		"zero": {
+			func(x float64) bool { return x == 0 && !math.Signbit(x) }, func(y float64) float64 { return -y }, 1,
+		},
+		"off the grid": {
+			func(x float64) bool { return x == 0.5 }, func(y float64) float64 { return y * (1 + 0x1p-30) }, 1,
+		},
+		"infinity": {func(x float64) bool { return x == 3 }, func(float64) float64 { return inf }, 1},
+		"NaN":      {func(x float64) bool { return x == 3 }, func(float64) float64 { return fp16.NaN }, 1},
+		"NaN payload": {func(x float64) bool { return math.IsInf(x, 1) },
+			func(float64) float64 { return math.Float64frombits(0x7ff8000000000001) }, 1},
 	} {
 		for _, f := range evaluated {
 			for _, exactly := range []bool{false, true} {
@@ -172,7 +180,8 @@ func TestNotWritten(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one buffer
 	const x, pieces, want = -0.25, 8, 7 * 4
 	calls := 0
-	r := runner{job: All(act.Tanh, fp16.Float32), n: pieces * piece, input: func(uint64) uint32 { return math.Float32bits(x) },
+	r := runner{job: All(act.Tanh, fp16.Float32), n: pieces * piece,
+		input: func(uint64) uint32 { return math.Float32bits(x) },
 		forward: func(dst, src *tensor.Tensor, f act.Func) {
 			all := tensor.Like(src)
 			act.Forward(all, src, f)
@@ -229,7 +238,8 @@ func TestCells(t *testing.T) {
 // math/big.
 func TestSimple(t *testing.T) {
 	var xs []float64
-	for _, v := range []float64{0x1p-149, 0x1p-126, 0x1p-60, 0x1p-30, 0x1p-15, 8, -dd.GELUTanhEnd, -dd.GELUEnd, 16, 32, -dd.SiLUEnd, 1e6, math.MaxFloat32} {
+	for _, v := range []float64{0x1p-149, 0x1p-126, 0x1p-60, 0x1p-30, 0x1p-15, 8, -dd.GELUTanhEnd, -dd.GELUEnd, 16, 32,
+		-dd.SiLUEnd, 1e6, math.MaxFloat32} {
 		for d := range uint32(3) {
 			x := float64(math.Float32frombits(math.Float32bits(float32(v)) + d - 1))
 			xs = append(xs, x, -x)

@@ -22,12 +22,14 @@ func TestError(t *testing.T) {
 
 // TestShort holds that nothing a file says makes a long line.
 func TestShort(t *testing.T) {
-	for _, s := range []string{Text(strings.Repeat("x", 1e6)), Clip(strings.Repeat("x", 1e6)), Dims(make([]int, 1e6)), Dims([]int{1e18, 1e18, 1e18, 1e18, 1e18})} {
+	for _, s := range []string{Text(strings.Repeat("x", 1e6)), Clip(strings.Repeat("x", 1e6)), Dims(make([]int, 1e6)),
+		Dims([]int{1e18, 1e18, 1e18, 1e18, 1e18})} {
 		if len(s) > 100 || strings.Contains(s, "\n") {
 			t.Errorf("%d bytes: %.80s", len(s), s)
 		}
 	}
-	if Dims(nil) != "[]" || Count(2, "byte") != "2 bytes" || Count(uint64(0), "byte") != "0 bytes" || Clip("abc") != "abc" {
+	if Dims(nil) != "[]" || Count(2, "byte") != "2 bytes" || Count(uint64(0), "byte") != "0 bytes" ||
+		Clip("abc") != "abc" {
 		t.Error("short texts changed")
 	}
 }

@@ -57,7 +57,8 @@ func (o *Outputs) Add(operation string, outputs ...float64) {
 	s.n += len(outputs)
 	for _, v := range outputs {
 		b := math.Float64bits(v)
-		s.buf = append(s.buf, byte(b), byte(b>>8), byte(b>>16), byte(b>>24), byte(b>>32), byte(b>>40), byte(b>>48), byte(b>>56))
+		s.buf = append(s.buf, byte(b), byte(b>>8), byte(b>>16), byte(b>>24), byte(b>>32), byte(b>>40),
+			byte(b>>48), byte(b>>56))
 	}
 	if len(s.buf) > 1<<15 {
 		s.sum.Write(s.buf)
@@ -85,7 +86,9 @@ func (o *Outputs) Least(operations ...string) (at, outputs int) {
 // New returns the outputs of a test that sees so many elements, on the instruction set that
 // runs: for packages whose tests run once on each, or that have no kernels.
 func New(t *testing.T, elements int) *Outputs {
-	o := &Outputs{Judge: how == "all" || how != "none" && known[t.Name()] == "", elements: elements, of: map[string]*stream{}}
+	o := &Outputs{
+		Judge: how == "all" || how != "none" && known[t.Name()] == "", elements: elements, of: map[string]*stream{},
+	}
 	t.Cleanup(func() { o.compare(t) })
 	return o
 }
@@ -159,7 +162,8 @@ func (o *Outputs) log() (lines []string) {
 	}
 	sums := o.sums()
 	for _, operation := range slices.Sorted(maps.Keys(sums)) {
-		lines = append(lines, fmt.Sprintf("%-10s %-24s %9d outputs %s %s", asm.ISA(), operation, o.of[operation].n, sums[operation], said))
+		lines = append(lines, fmt.Sprintf("%-10s %-24s %9d outputs %s %s",
+			asm.ISA(), operation, o.of[operation].n, sums[operation], said))
 	}
 	return lines
 }
@@ -171,7 +175,8 @@ func (o *Outputs) faults(test string, recorded map[string]record) (faults []stri
 	for operation, sum := range o.sums() {
 		key := test + " " + operation
 		if was, ok := known[key]; ok && was != sum {
-			faults = append(faults, fmt.Sprintf("%s on %s: outputs differ from those of the first instruction set: REFRUN_JUDGE=all finds which", operation, asm.ISA()))
+			faults = append(faults, fmt.Sprintf("%s on %s: outputs differ from those of the first instruction set: "+
+				"REFRUN_JUDGE=all finds which", operation, asm.ISA()))
 		}
 		known[key] = sum
 		if how == "record" {
@@ -179,9 +184,11 @@ func (o *Outputs) faults(test string, recorded map[string]record) (faults []stri
 		}
 		switch of, ok := recorded[key]; {
 		case !ok:
-			faults = append(faults, fmt.Sprintf("%s is not in %s: REFRUN_JUDGE=record go test -run '^%s$'", operation, file, test))
+			faults = append(faults,
+				fmt.Sprintf("%s is not in %s: REFRUN_JUDGE=record go test -run '^%s$'", operation, file, test))
 		case of.Elements == o.elements && of.SHA256 != sum:
-			faults = append(faults, fmt.Sprintf("%s on %s: outputs have the hash %s, recorded is %s", operation, asm.ISA(), sum, of.SHA256))
+			faults = append(faults,
+				fmt.Sprintf("%s on %s: outputs have the hash %s, recorded is %s", operation, asm.ISA(), sum, of.SHA256))
 		}
 	}
 	return faults
@@ -192,7 +199,8 @@ func write(t *testing.T, recorded map[string]record) {
 	t.Helper()
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(recorded)) {
-		lines = append(lines, fmt.Sprintf("\t%q: {\"elements\": %d, \"sha256\": %q}", key, recorded[key].Elements, recorded[key].SHA256))
+		lines = append(lines,
+			fmt.Sprintf("\t%q: {\"elements\": %d, \"sha256\": %q}", key, recorded[key].Elements, recorded[key].SHA256))
 	}
 	if err := os.MkdirAll("testdata", 0o755); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,8 @@ func (f *File) Attr(path, name string) (any, error) {
 			}
 		}
 		if c.short || version < 1 || version > 3 || m.shared {
-			return nil, f.wrong(what, fmt.Sprintf("version %d", version), "a whole message of version 1 to 3 in the object header")
+			return nil, f.wrong(what, fmt.Sprintf("version %d", version),
+				"a whole message of version 1 to 3 in the object header")
 		}
 		title := strings.TrimRight(string(parts[0]), "\x00")
 		if title != name {
@@ -172,5 +173,6 @@ func (h *heap) get(what string, c *cursor) (string, error) {
 	if s := h.objects[number]; uint64(len(s)) >= n {
 		return s[:n], nil
 	}
-	return "", h.f.wrong(what, fmt.Sprintf("%d bytes of object %d", n, number), fmt.Sprintf("a string in the global heap at %d", at))
+	return "", h.f.wrong(what, fmt.Sprintf("%d bytes of object %d", n, number),
+		fmt.Sprintf("a string in the global heap at %d", at))
 }

@@ -68,10 +68,12 @@ func (d *Dataset) chunk(number int) ([]byte, error) {
 	}
 	wrong := func(what string, err any) ([]byte, error) {
 		origin := fault.Dims(d.origin(index(number, d.grid.counts())))
-		return nil, d.wrong(fmt.Sprintf("chunk %s at %d", origin, p.at), fmt.Sprintf("%s: %v", what, err), "the bytes that were written")
+		return nil, d.wrong(fmt.Sprintf("chunk %s at %d", origin, p.at), fmt.Sprintf("%s: %v", what, err),
+			"the bytes that were written")
 	}
 	if n := d.sizes(0)[0]; uint64(n) > mostCached+d.f.size { // it is unpacked as a whole
-		return nil, d.wrong("chunk", fault.Count(n, "byte"), fmt.Sprintf("at most the %d bytes of the file and %d MiB", d.f.size, mostCached>>20))
+		return nil, d.wrong("chunk", fault.Count(n, "byte"),
+			fmt.Sprintf("at most the %d bytes of the file and %d MiB", d.f.size, mostCached>>20))
 	}
 	raw := make([]byte, p.size)
 	if err := d.f.readAt(raw, int64(p.at)); err != nil {

@@ -123,7 +123,8 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 		return nil, err
 	}
 	if s.Layout != w.layout {
-		return nil, &Error{Field: "state layout", Value: fmt.Sprintf("%08x", s.Layout), Want: fmt.Sprintf("%08x, that of these datasets", w.layout)}
+		return nil, &Error{Field: "state layout", Value: fmt.Sprintf("%08x", s.Layout),
+			Want: fmt.Sprintf("%08x, that of these datasets", w.layout)}
 	}
 	for w.end < s.Size {
 		if err := w.replay(s.Size); err != nil {
@@ -142,7 +143,9 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 			continue
 		}
 		if len(missing) == 0 || missing[0] < 0 || missing[0] > d.left {
-			return nil, &Error{Field: "state missing", Value: fmt.Sprint(s.Missing), Want: "a count for each dataset without chunks"}
+			return nil, &Error{
+				Field: "state missing", Value: fmt.Sprint(s.Missing), Want: "a count for each dataset without chunks",
+			}
 		}
 		d.left, missing = missing[0], missing[1:]
 	}
@@ -153,7 +156,8 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 func newWriter(f Storage, specs []Spec) (*Writer, error) {
 	w := &Writer{
 		f: f, end: superblockSize,
-		datasets: map[string]*output{}, groups: map[string]bool{"": true}, attrs: map[string][]attribute{}, taken: map[string]bool{},
+		datasets: map[string]*output{}, groups: map[string]bool{"": true}, attrs: map[string][]attribute{},
+		taken: map[string]bool{},
 	}
 	declared, err := json.Marshal(specs)
 	if err != nil {
@@ -178,7 +182,8 @@ func newWriter(f Storage, specs []Spec) (*Writer, error) {
 		} else {
 			d.left, _ = product(1, d.grid().counts())
 			if d.left > maxChunks {
-				return nil, s.wrong("chunk", fault.Dims(s.Chunk), fmt.Sprintf("at most %d chunks of %s", maxChunks, fault.Dims(s.Shape)))
+				return nil, s.wrong("chunk", fault.Dims(s.Chunk),
+					fmt.Sprintf("at most %d chunks of %s", maxChunks, fault.Dims(s.Shape)))
 			}
 			d.chunks = make([]place, d.left)
 		}
@@ -219,7 +224,8 @@ func (s Spec) check() error {
 		return nil
 	}
 	if len(s.Chunk) != len(s.Shape) || len(s.Chunk) == 0 {
-		return s.wrong("chunk", fault.Dims(s.Chunk), fmt.Sprintf("a shape of %d axes, as many as %s has and not none", len(s.Shape), fault.Dims(s.Shape)))
+		return s.wrong("chunk", fault.Dims(s.Chunk),
+			fmt.Sprintf("a shape of %d axes, as many as %s has and not none", len(s.Shape), fault.Dims(s.Shape)))
 	}
 	for i, c := range s.Chunk {
 		if c < 1 || c > max(s.Shape[i], 1) {

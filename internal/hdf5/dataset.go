@@ -58,7 +58,8 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 	}
 	var ok bool
 	if d.Type, ok = d.element.exported(); !ok {
-		return nil, f.wrong(h.name+" datatype", "other than numbers", "float16, float32, float64, int32, int64, uint8 or bool")
+		return nil,
+			f.wrong(h.name+" datatype", "other than numbers", "float16, float32, float64, int32, int64, uint8 or bool")
 	}
 	if h.get(msgFilters) != nil {
 		if c, err = f.message(h, msgFilters, "filters"); err != nil {
@@ -86,7 +87,8 @@ func (d *Dataset) layout(name string, c *cursor) error {
 		return f.wrong(name+" layout", "a view of other datasets", "the dataset that holds the elements")
 	}
 	if version < 3 || version > 5 || class < 1 || class > 2 {
-		return f.wrong(name+" layout", fmt.Sprintf("version %d, class %d", version, class), "version 3 to 5, class 1 (contiguous) or 2 (chunked)")
+		return f.wrong(name+" layout", fmt.Sprintf("version %d, class %d", version, class),
+			"version 3 to 5, class 1 (contiguous) or 2 (chunked)")
 	}
 	if class == 1 {
 		d.at = c.uint(8)
@@ -98,7 +100,8 @@ func (d *Dataset) layout(name string, c *cursor) error {
 		case !ok || uint64(n) != size && d.at != undefined:
 			return f.wrong(name+" layout", fault.Count(size, "byte"), "those of "+fault.Dims(d.Shape)+" "+d.Type.String())
 		case d.at != undefined && (d.at > f.size || size > f.size-d.at):
-			return f.wrong(name+" layout", fmt.Sprintf("%d bytes at %d", size, d.at), fmt.Sprintf("an end within the file's %d bytes", f.size))
+			return f.wrong(name+" layout", fmt.Sprintf("%d bytes at %d", size, d.at),
+				fmt.Sprintf("an end within the file's %d bytes", f.size))
 		}
 		return nil
 	}
@@ -112,7 +115,8 @@ func (d *Dataset) layout(name string, c *cursor) error {
 	}
 	flags, rank, width := c.byte(), int(c.byte()), int(c.byte())
 	if flags&^2 != 0 || width > 8 {
-		return f.wrong(name+" layout", fmt.Sprintf("flags %#x, dimensions of %d bytes", flags, width), "filters on all chunks, dimensions of at most 8 bytes")
+		return f.wrong(name+" layout", fmt.Sprintf("flags %#x, dimensions of %d bytes", flags, width),
+			"filters on all chunks, dimensions of at most 8 bytes")
 	}
 	if err := d.cut(name, c, rank, width); err != nil {
 		return err
@@ -125,7 +129,8 @@ func (d *Dataset) layout(name string, c *cursor) error {
 		return d.fixedArray(name, c.uint(8))
 	default:
 		kinds := map[byte]string{2: "implicit", 4: "extensible array", 5: "version-2 B-tree"}
-		return f.wrong(name+" chunk index", fmt.Sprintf("%d (%s)", index, kinds[index]), "a version-1 B-tree, a fixed array or a single chunk; a file of the default libver has the first")
+		return f.wrong(name+" chunk index", fmt.Sprintf("%d (%s)", index, kinds[index]),
+			"a version-1 B-tree, a fixed array or a single chunk; a file of the default libver has the first")
 	}
 }
 
@@ -141,7 +146,8 @@ func (d *Dataset) cut(name string, c *cursor, rank, width int) error {
 		chunk[i] = int(n)
 	}
 	if rank != len(d.Shape)+1 || rank < 2 || chunk[rank-1] != d.element.size {
-		return d.f.wrong(name+" chunk", fault.Dims(chunk), "the axes of "+fault.Dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
+		return d.f.wrong(name+" chunk", fault.Dims(chunk),
+			"the axes of "+fault.Dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
 	}
 	d.grid = grid{d.Shape, chunk[:rank-1]}
 	if n, ok := product(1, chunk); !ok || uint64(n) > math.MaxUint32 {

@@ -63,7 +63,8 @@ func (f *File) element(name string, c *cursor) (element, error) {
 		if bits&8 != 0 {
 			e.class = classSigned
 		}
-		if offset, precision := c.uint(2), c.uint(2); c.short || bits&^9 != 0 || !number || offset != 0 || precision != 8*size {
+		if offset, precision := c.uint(2), c.uint(2); c.short || bits&^9 != 0 || !number || offset != 0 ||
+			precision != 8*size {
 			return wrong(fmt.Sprintf("an integer of %d bits in %d bytes", precision, size))
 		}
 	case 1:
@@ -171,7 +172,8 @@ func (f *File) dataspace(name string, c *cursor) ([]int, error) {
 		return nil, f.wrong(name+" dataspace", fmt.Sprintf("version %d", version), "version 1 or 2")
 	}
 	if rank > maxRank || null || flags&^1 != 0 {
-		return nil, f.wrong(name+" dataspace", fmt.Sprintf("%d axes, empty %v, flags %d", rank, null, flags), fmt.Sprintf("a shape of at most %d axes", maxRank))
+		return nil, f.wrong(name+" dataspace", fmt.Sprintf("%d axes, empty %v, flags %d", rank, null, flags),
+			fmt.Sprintf("a shape of at most %d axes", maxRank))
 	}
 	shape := make([]int, rank)
 	for i := range shape {

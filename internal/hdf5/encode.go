@@ -213,7 +213,9 @@ func symbol(b []byte, name, header uint64, scratch []byte) []byte {
 // tree writes a version-1 B-tree over n children, level by level from the
 // leaves, and returns the address of its root. key appends key i, of keySize
 // bytes: the one before child i, or for i = n the one after the last child.
-func (t *tail) tree(kind byte, fanout, n, keySize int, child func(i int) uint64, key func(b []byte, i int) []byte) uint64 {
+func (t *tail) tree(
+	kind byte, fanout, n, keySize int, child func(i int) uint64, key func(b []byte, i int) []byte,
+) uint64 {
 	size := uint64(24 + fanout*(keySize+8) + keySize)
 	size = (size + 7) &^ 7
 	span := 1 // children of the whole tree below one child of this level

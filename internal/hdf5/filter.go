@@ -48,7 +48,8 @@ func (f *File) pipeline(name string, c *cursor) ([]filter, error) {
 		}
 		filters = append(filters, filter{id, int(int32(v.uint(4)))})
 		if id < filterDeflate || id > filterFletcher || seen[id] {
-			return nil, f.wrong(name+" filter", strconv.Itoa(id), "deflate (1), shuffle (2) and fletcher32 (3), each at most once")
+			return nil, f.wrong(name+" filter", strconv.Itoa(id),
+				"deflate (1), shuffle (2) and fletcher32 (3), each at most once")
 		}
 		if v := filters[len(filters)-1].value; id == filterShuffle && (v < 1 || v > 8) {
 			return nil, f.wrong(name+" filter shuffle", strconv.Itoa(v), "an element size from 1 to 8")

@@ -36,7 +36,10 @@ func FuzzNew(f *testing.F) {
 // FuzzResume: an unfinished file, whatever it holds, is continued or refused in one
 // line.
 func FuzzResume(f *testing.F) {
-	specs := []Spec{{Path: "/a", Type: Float32, Shape: []int{3}}, {Path: "/b/c", Type: Float16, Shape: []int{3, 2}, Chunk: []int{1, 2}, Gzip: 1}}
+	specs := []Spec{
+		{Path: "/a", Type: Float32, Shape: []int{3}},
+		{Path: "/b/c", Type: Float16, Shape: []int{3, 2}, Chunk: []int{1, 2}, Gzip: 1},
+	}
 	m := newMemory()
 	w, err := Create(m, specs)
 	if err != nil {

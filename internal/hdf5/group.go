@@ -99,7 +99,8 @@ func (f *File) symbols(h *header, tree, heap uint64) ([]link, error) {
 			name := names[min(offset, uint64(len(names))):]
 			end := strings.IndexByte(name[:min(len(name), 1<<16)], 0)
 			if end < 0 {
-				return f.wrong(h.name+" name at", strconv.FormatUint(offset, 10), fmt.Sprintf("one that ends within the heap's %d bytes and 65536", len(names)))
+				return f.wrong(h.name+" name at", strconv.FormatUint(offset, 10),
+					fmt.Sprintf("one that ends within the heap's %d bytes and 65536", len(names)))
 			}
 			l.name = name[:end]
 			links = append(links, l)
@@ -116,17 +117,21 @@ func (f *File) tree(name string, at uint64, kind byte, keySize int, visit func(k
 	return f.node(name, at, kind, -1, keySize, visit)
 }
 
-func (f *File) node(name string, at uint64, kind byte, want int, keySize int, visit func(key []byte, at uint64) error) error {
+func (f *File) node(
+	name string, at uint64, kind byte, want int, keySize int, visit func(key []byte, at uint64) error,
+) error {
 	c, err := f.signed("TREE", name+" B-tree", at, 24)
 	if err != nil {
 		return err
 	}
 	gotKind, level, n := c.byte(), int(c.byte()), c.uint(2)
 	if gotKind != kind {
-		return f.wrong(fmt.Sprintf("%s B-tree at %d", name, at), fmt.Sprintf("kind %d", gotKind), fmt.Sprintf("kind %d", kind))
+		return f.wrong(fmt.Sprintf("%s B-tree at %d", name, at), fmt.Sprintf("kind %d", gotKind),
+			fmt.Sprintf("kind %d", kind))
 	}
 	if want >= 0 && level != want {
-		return f.wrong(fmt.Sprintf("%s B-tree at %d", name, at), fmt.Sprintf("level %d", level), fmt.Sprintf("level %d", want))
+		return f.wrong(fmt.Sprintf("%s B-tree at %d", name, at), fmt.Sprintf("level %d", level),
+			fmt.Sprintf("level %d", want))
 	}
 	if c, err = f.block(name+" B-tree", at+24, n*uint64(keySize+8)); err != nil {
 		return err

@@ -16,7 +16,8 @@ func (d *Dataset) place(name string, number int, p extent, total *uint64) error 
 		return fmt.Sprintf("%s chunk %s", name, fault.Dims(d.origin(index(number, d.grid.counts()))))
 	}
 	if p.at > f.size || p.size > f.size-p.at {
-		return f.wrong(what(), fmt.Sprintf("%d bytes at %d", p.size, p.at), fmt.Sprintf("an end within the file's %d bytes", f.size))
+		return f.wrong(what(), fmt.Sprintf("%d bytes at %d", p.size, p.at),
+			fmt.Sprintf("an end within the file's %d bytes", f.size))
 	}
 	sizes := d.sizes(p.skipped)
 	last := sizes[len(sizes)-1]
@@ -53,7 +54,8 @@ func (d *Dataset) btree(name string, at uint64) error {
 			o := c.uint(8)
 			w := o / uint64(d.grid.chunk[i])
 			if o%uint64(d.grid.chunk[i]) != 0 || w >= uint64(n) {
-				return d.f.wrong(name+" chunk", fmt.Sprintf("index %d on axis %d", o, i), fmt.Sprintf("a multiple of %s within %s", fault.Dims(d.grid.chunk), fault.Dims(d.Shape)))
+				return d.f.wrong(name+" chunk", fmt.Sprintf("index %d on axis %d", o, i),
+					fmt.Sprintf("a multiple of %s within %s", fault.Dims(d.grid.chunk), fault.Dims(d.Shape)))
 			}
 			where[i] = int(w)
 		}

@@ -53,7 +53,8 @@ func New(path string, r io.ReaderAt, size int64) (*File, error) {
 	}
 	whole := c.b
 	if string(c.take(8)) != signature {
-		return nil, f.wrong("file", fmt.Sprintf("%q", whole[:min(len(whole), 8)]), "the signature of HDF5; a file that was never finished has none")
+		return nil, f.wrong("file", fmt.Sprintf("%q", whole[:min(len(whole), 8)]),
+			"the signature of HDF5; a file that was never finished has none")
 	}
 	version := c.byte()
 	var sizes []byte
@@ -88,7 +89,8 @@ func New(path string, r io.ReaderAt, size int64) (*File, error) {
 	case c.short:
 		return nil, f.wrong("superblock", "cut short", "a whole one")
 	case sizes[0] != 8 || sizes[1] != 8:
-		return nil, f.wrong("superblock sizes", fmt.Sprintf("offsets of %d and lengths of %d bytes", sizes[0], sizes[1]), "8 bytes each")
+		return nil, f.wrong("superblock sizes",
+			fmt.Sprintf("offsets of %d and lengths of %d bytes", sizes[0], sizes[1]), "8 bytes each")
 	case flags&5 != 0:
 		return nil, f.wrong("superblock flags", fmt.Sprintf("%#x", flags), "a file that its writer has closed")
 	case base != 0:
@@ -122,7 +124,8 @@ func (f *File) renew() { f.left = 2*f.size + superblockSize }
 // block reads n bytes of metadata.
 func (f *File) block(what string, at, n uint64) (*cursor, error) {
 	if at > f.size || n > f.size-at {
-		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), fault.Count(n, "byte"), fmt.Sprintf("an end within the file's %d bytes", f.size))
+		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), fault.Count(n, "byte"),
+			fmt.Sprintf("an end within the file's %d bytes", f.size))
 	}
 	if n > f.left {
 		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), "read again", "metadata that does not refer to itself")
@@ -205,7 +208,8 @@ func (f *File) checked(signature, what string, at, n uint64) (*cursor, error) {
 	whole := append([]byte(signature), c.b[:len(c.b)-4]...)
 	end := cursor{b: c.b[len(c.b)-4:]}
 	if sum := uint32(end.uint(4)); sum != lookup3(whole) {
-		return nil, f.wrong(fmt.Sprintf("%s at %d checksum", what, at), fmt.Sprintf("%08x", sum), fmt.Sprintf("%08x", lookup3(whole)))
+		return nil, f.wrong(fmt.Sprintf("%s at %d checksum", what, at), fmt.Sprintf("%08x", sum),
+			fmt.Sprintf("%08x", lookup3(whole)))
 	}
 	return &cursor{b: whole[len(signature):]}, nil
 }

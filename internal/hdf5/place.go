@@ -121,7 +121,8 @@ func (w *Writer) CheckRecord(path string, number int) error {
 		return err
 	}
 	if b != want {
-		return d.wrong(fmt.Sprintf("record at %d", p.at-recordSize), fmt.Sprintf("% x", b), fmt.Sprintf("% x, as it was written", want))
+		return d.wrong(fmt.Sprintf("record at %d", p.at-recordSize), fmt.Sprintf("% x", b),
+			fmt.Sprintf("% x, as it was written", want))
 	}
 	return nil
 }

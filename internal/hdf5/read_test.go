@@ -94,7 +94,8 @@ func TestH5py(t *testing.T) {
 			}
 			for attr, want := range map[string]string{
 				"missing": `/metrics" attribute "missing" `,
-				"x":       `"/metrics" attribute: "x": want one of the attributes of "/metrics": "policy", "num_timesteps", "clamp", "names", "fixed", "padded", "missing"`,
+				"x": `"/metrics" attribute: "x": want one of the attributes of "/metrics": "policy", ` +
+					`"num_timesteps", "clamp", "names", "fixed", "padded", "missing"`,
 			} {
 				if _, err := f.Attr("/metrics", attr); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got  %v\nwant %s", err, want)
@@ -108,12 +109,15 @@ func TestH5py(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := openTestdata(t, "refused.h5")
 	for path, want := range map[string]string{
-		"/grows":        `"/grows" chunk index: 4 (extensible array): want a version-1 B-tree, a fixed array or a single chunk; a file of the default libver has the first`,
-		"/grows2":       `"/grows2" chunk index: 5 (version-2 B-tree): want a version-1 B-tree, a fixed array or a single chunk; a file of the default libver has the first`,
-		"/lzf":          `"/lzf" filter: 32000: want deflate (1), shuffle (2) and fletcher32 (3), each at most once`,
-		"/crowd/1":      `"/crowd": links in a fractal heap: want a group with few members, or of the default libver`,
-		"/crowd":        `"/crowd" dataspace: missing: want a dataset`,
-		"/none":         `path: "/none": want one of the members of "/": "grows2", "lzf", "bytes", "unwritten", "part", "grows", "crowd"`,
+		"/grows": `"/grows" chunk index: 4 (extensible array): want a version-1 B-tree, ` +
+			`a fixed array or a single chunk; a file of the default libver has the first`,
+		"/grows2": `"/grows2" chunk index: 5 (version-2 B-tree): want a version-1 B-tree, ` +
+			`a fixed array or a single chunk; a file of the default libver has the first`,
+		"/lzf":     `"/lzf" filter: 32000: want deflate (1), shuffle (2) and fletcher32 (3), each at most once`,
+		"/crowd/1": `"/crowd": links in a fractal heap: want a group with few members, or of the default libver`,
+		"/crowd":   `"/crowd" dataspace: missing: want a dataset`,
+		"/none": `path: "/none": want one of the members of "/": "grows2", "lzf", "bytes", "unwritten", ` +
+			`"part", "grows", "crowd"`,
 		"/bytes/inside": `"/bytes": not a group: want a group`,
 	} {
 		if _, err := f.Dataset(path); err == nil || err.Error() != "testdata/refused.h5: "+want {
@@ -124,7 +128,8 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.At(); err == nil || !strings.HasSuffix(err.Error(), `"/unwritten" elements: never written: want a complete file`) {
+	if _, err := d.At(); err == nil ||
+		!strings.HasSuffix(err.Error(), `"/unwritten" elements: never written: want a complete file`) {
 		t.Error(err)
 	}
 	// A fixed array of two pages, the first of which is not there.
@@ -138,7 +143,8 @@ func TestRefused(t *testing.T) {
 			if _, ok := same(v, want[i:i+1]); !ok || err != nil {
 				t.Errorf("element %d: %v %v, want %v", i, v, err, want[i])
 			}
-		} else if err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf(`"/part" chunk [%d]: never written: want a complete file`, i)) {
+		} else if err == nil ||
+			!strings.HasSuffix(err.Error(), fmt.Sprintf(`"/part" chunk [%d]: never written: want a complete file`, i)) {
 			t.Errorf("element %d: %v %v", i, v, err)
 		}
 	}
@@ -248,7 +254,8 @@ func examine(t *testing.T, data []byte) (errs int) {
 		if !errors.As(err, &e) {
 			t.Errorf("%T: %v", err, err)
 		}
-		if line := err.Error(); !strings.HasPrefix(line, "f.h5: ") || !strings.Contains(line, ": want ") || strings.ContainsAny(line, "\n\r") || len(line) > 1000 {
+		if line := err.Error(); !strings.HasPrefix(line, "f.h5: ") || !strings.Contains(line, ": want ") ||
+			strings.ContainsAny(line, "\n\r") || len(line) > 1000 {
 			t.Errorf("not the form of an error: %q", line)
 		}
 	}
@@ -352,7 +359,8 @@ func TestDamage(t *testing.T) {
 // A chunk says which filters it skipped.
 func TestSkippedFilter(t *testing.T) {
 	m := newMemory()
-	w, err := Create(m, []Spec{{Path: "/x", Type: Float32, Shape: []int{2, 2}, Chunk: []int{1, 2}, Gzip: 1, Shuffle: true}})
+	w, err := Create(m,
+		[]Spec{{Path: "/x", Type: Float32, Shape: []int{2, 2}, Chunk: []int{1, 2}, Gzip: 1, Shuffle: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,8 +403,10 @@ func TestElementRefuses(t *testing.T) {
 		{"\x10\x08\x00\x00\x04\x00\x00\x00\x00\x00\x1f\x00", "an integer of 31 bits in 4 bytes"},
 		{"\x10\x08\x00\x00\x03\x00\x00\x00\x00\x00\x18\x00", "an integer of 24 bits in 3 bytes"},
 		{"\x10\x08\x00\x00\x04\x00\x00\x00", "an integer of 0 bits in 4 bytes"},
-		{"\x11\x20\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17\x64\x00\x00\x00", "a float of 4 bytes that is not IEEE"},
-		{"\x11\x60\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17\x7f\x00\x00\x00", "a float of 4 bytes that is not IEEE"},
+		{"\x11\x20\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17\x64\x00\x00\x00",
+			"a float of 4 bytes that is not IEEE"},
+		{"\x11\x60\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17\x7f\x00\x00\x00",
+			"a float of 4 bytes that is not IEEE"},
 		{string(Float32.message()[:19]), "a float of 4 bytes that is not IEEE"},
 		{"\x11\x20\x4f\x00\x10\x00\x00\x00", "a float of 16 bytes"},
 		{"\x13\x00\x00\x00\x05\x00\x00\x00", "{3 5 LittleEndian}"},
@@ -527,17 +537,27 @@ func TestHostile(t *testing.T) {
 	}{
 		{"as it is", 0, func(b []byte) {}, ""},
 		{"compressed", 4, func(b []byte) {}, ""},
-		{"tree in a circle", 0, func(b []byte) { le.PutUint64(field(b, "TREE", root, 24+32), address(b, "TREE", root)) }, `level 1: want level 0`},
+		{"tree in a circle", 0, func(b []byte) {
+			le.PutUint64(field(b, "TREE", root, 24+32), address(b, "TREE", root))
+		}, `level 1: want level 0`},
 		{"tree that skips a level", 0, func(b []byte) { field(b, "TREE", root, 5)[0] = 2 }, `level 0: want level 1`},
 		{"tree of the other kind", 0, func(b []byte) { field(b, "TREE", root, 4)[0] = 0 }, `kind 0: want kind 1`},
-		{"leaf twice", 0, func(b []byte) { le.PutUint64(field(b, "TREE", root, 24+32+40), address(b, "TREE", 0)) }, `listed twice: want each chunk once`},
-		{"tree without end", 0, func(b []byte) { le.PutUint16(field(b, "TREE", 0, 6), 65535) }, `want an end within the file's`},
-		{"chunk outside the file", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), 1<<62) }, `16 bytes at 4611686018427387904: want an end within`},
-		{"chunk that ends outside", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), uint64(len(b)-15)) }, `want an end within the file's`},
-		{"chunk too short", 0, func(b []byte) { le.PutUint32(field(b, "TREE", 0, 24), 15) }, `"/x" chunk [0,0]: 15 bytes: want what the filters make of 16`},
-		{"chunk too long", 0, func(b []byte) { le.PutUint32(field(b, "TREE", 0, 24), 17) }, `"/x" chunk [0,0]: 17 bytes: want what the filters make of 16`},
-		{"chunk off the grid", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+16), 1) }, `index 1 on axis 1: want a multiple of [1,2] within [100,2]`},
-		{"chunk off the shape", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+8), 100) }, `index 100 on axis 0: want a multiple of [1,2] within [100,2]`},
+		{"leaf twice", 0, func(b []byte) { le.PutUint64(field(b, "TREE", root, 24+32+40), address(b, "TREE", 0)) },
+			`listed twice: want each chunk once`},
+		{"tree without end", 0, func(b []byte) { le.PutUint16(field(b, "TREE", 0, 6), 65535) },
+			`want an end within the file's`},
+		{"chunk outside the file", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), 1<<62) },
+			`16 bytes at 4611686018427387904: want an end within`},
+		{"chunk that ends outside", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), uint64(len(b)-15)) },
+			`want an end within the file's`},
+		{"chunk too short", 0, func(b []byte) { le.PutUint32(field(b, "TREE", 0, 24), 15) },
+			`"/x" chunk [0,0]: 15 bytes: want what the filters make of 16`},
+		{"chunk too long", 0, func(b []byte) { le.PutUint32(field(b, "TREE", 0, 24), 17) },
+			`"/x" chunk [0,0]: 17 bytes: want what the filters make of 16`},
+		{"chunk off the grid", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+16), 1) },
+			`index 1 on axis 1: want a multiple of [1,2] within [100,2]`},
+		{"chunk off the shape", 0, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+8), 100) },
+			`index 100 on axis 0: want a multiple of [1,2] within [100,2]`},
 		{"chunks that overlap", 4, func(b []byte) {
 			for i := range 64 {
 				le.PutUint32(field(b, "TREE", 0, 24+40*i), 1000)
@@ -545,9 +565,12 @@ func TestHostile(t *testing.T) {
 			}
 		}, ` bytes of chunks: want at most the file's `},
 		{"filter skipped", 4, func(b []byte) { field(b, "TREE", 0, 28)[0] = 1 }, `want what the filters make of 16`},
-		{"deflated chunk damaged", 4, func(b []byte) { b[111+le.Uint32(b[100:])] ^= 1 }, `inflating: zlib: invalid checksum: want the bytes that were written`},
-		{"not deflated", 4, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), 300) }, `inflating: zlib: invalid header: want the bytes that were written`},
-		{"deflated chunk too long", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 15), 3) }, `inflating: unexpected EOF: want the bytes that were written`},
+		{"deflated chunk damaged", 4, func(b []byte) { b[111+le.Uint32(b[100:])] ^= 1 },
+			`inflating: zlib: invalid checksum: want the bytes that were written`},
+		{"not deflated", 4, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), 300) },
+			`inflating: zlib: invalid header: want the bytes that were written`},
+		{"deflated chunk too long", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 15), 3) },
+			`inflating: unexpected EOF: want the bytes that were written`},
 		{"deflated chunk too short", 4, func(b []byte) { // of one column
 			le.PutUint32(field(b, layout, 0, 15), 1)
 			le.PutUint64(field(b, "\x01\x02\x00\x00\x00\x00\x00\x00\x64", 0, 16), 1)
@@ -557,18 +580,28 @@ func TestHostile(t *testing.T) {
 			le.PutUint32(field(b, layout, 0, 15), 16)
 		}, `want what the filters make of 2147483648`},
 		{"chunk of 4 GiB", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 11), 1<<29) }, `want fewer than 2^32 bytes`},
-		{"chunk of nothing", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 11), 0) }, `a dimension of 0: want one from 1 to 2^32-1`},
-		{"element of 4 bytes", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 19), 4) }, `chunk: [1,2,4]: want the axes of [100,2] and the 8 bytes of an element`},
-		{"shape of 2^62", 0, func(b []byte) { le.PutUint64(field(b, "\x01\x02\x00\x00\x00\x00\x00\x00\x64", 0, 8), 1<<60) }, `want fewer bytes than an int counts`},
-		{"shape of 2^40", 0, func(b []byte) { le.PutUint64(field(b, "\x01\x02\x00\x00\x00\x00\x00\x00\x64", 0, 8), 1<<40) }, `chunk [100,0]: never written: want a complete file`},
-		{"no superblock", 0, func(b []byte) { clear(b[:96]) }, `want the signature of HDF5; a file that was never finished has none`},
+		{"chunk of nothing", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 11), 0) },
+			`a dimension of 0: want one from 1 to 2^32-1`},
+		{"element of 4 bytes", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 19), 4) },
+			`chunk: [1,2,4]: want the axes of [100,2] and the 8 bytes of an element`},
+		{"shape of 2^62", 0, func(b []byte) {
+			le.PutUint64(field(b, "\x01\x02\x00\x00\x00\x00\x00\x00\x64", 0, 8), 1<<60)
+		}, `want fewer bytes than an int counts`},
+		{"shape of 2^40", 0, func(b []byte) {
+			le.PutUint64(field(b, "\x01\x02\x00\x00\x00\x00\x00\x00\x64", 0, 8), 1<<40)
+		}, `chunk [100,0]: never written: want a complete file`},
+		{"no superblock", 0, func(b []byte) { clear(b[:96]) },
+			`want the signature of HDF5; a file that was never finished has none`},
 		{"superblock 4", 0, func(b []byte) { b[8] = 4 }, `superblock version: 4: want 0 to 3`},
 		{"offsets of 4 bytes", 0, func(b []byte) { b[13] = 4 }, `offsets of 4 and lengths of 8 bytes: want 8 bytes each`},
 		{"base", 0, func(b []byte) { b[25] = 2 }, `superblock base address: 512: want 0`},
 		{"longer than it is", 0, func(b []byte) { le.PutUint64(b[40:], uint64(len(b)+1)) }, `bytes: want the `},
-		{"root nowhere", 0, func(b []byte) { le.PutUint64(b[64:], math.MaxUint64) }, `object header at 18446744073709551615: 0 bytes: want an end within`},
-		{"root in the data", 0, func(b []byte) { le.PutUint64(b[64:], 96) }, `version 0: want version 1 or the signature OHDR`},
-		{"header without end", 0, func(b []byte) { le.PutUint32(b[le.Uint64(b[64:])+8:], 1<<31) }, `2147483648 bytes: want an end within`},
+		{"root nowhere", 0, func(b []byte) { le.PutUint64(b[64:], math.MaxUint64) },
+			`object header at 18446744073709551615: 0 bytes: want an end within`},
+		{"root in the data", 0, func(b []byte) { le.PutUint64(b[64:], 96) },
+			`version 0: want version 1 or the signature OHDR`},
+		{"header without end", 0, func(b []byte) { le.PutUint32(b[le.Uint64(b[64:])+8:], 1<<31) },
+			`2147483648 bytes: want an end within`},
 		{"header in a circle", 0, func(b []byte) { // its only message, of 16 bytes, a continuation to itself
 			root := le.Uint64(b[64:])
 			le.PutUint16(b[root+16:], msgContinuation)
@@ -576,11 +609,16 @@ func TestHostile(t *testing.T) {
 			le.PutUint64(b[root+32:], 24)
 		}, `read again: want metadata that does not refer to itself`},
 		{"message cut short", 0, func(b []byte) { b[le.Uint64(b[64:])+18] = 24 }, `a message cut short: want whole messages`},
-		{"heap nowhere", 0, func(b []byte) { le.PutUint64(field(b, "HEAP", 0, 24), 1<<40) }, `local heap at 1099511627776: 16 bytes: want an end within`},
-		{"name outside the heap", 0, func(b []byte) { le.PutUint64(field(b, "SNOD", 0, 8), 1<<40) }, `name at: 1099511627776: want one that ends within the heap's 16 bytes`},
-		{"name without end", 0, func(b []byte) { copy(b[le.Uint64(field(b, "HEAP", 0, 24)):], "0123456789abcdef") }, `name at: 8: want one that ends within the heap's 16 bytes`},
-		{"soft link", 0, func(b []byte) { field(b, "SNOD", 0, 24)[0] = 2 }, `path: "/x": want an object in this file, not a soft or external link`},
-		{"group in itself", 0, func(b []byte) { le.PutUint64(field(b, "SNOD", 0, 16), le.Uint64(b[64:])) }, `"/x" dataspace: missing: want a dataset`},
+		{"heap nowhere", 0, func(b []byte) { le.PutUint64(field(b, "HEAP", 0, 24), 1<<40) },
+			`local heap at 1099511627776: 16 bytes: want an end within`},
+		{"name outside the heap", 0, func(b []byte) { le.PutUint64(field(b, "SNOD", 0, 8), 1<<40) },
+			`name at: 1099511627776: want one that ends within the heap's 16 bytes`},
+		{"name without end", 0, func(b []byte) { copy(b[le.Uint64(field(b, "HEAP", 0, 24)):], "0123456789abcdef") },
+			`name at: 8: want one that ends within the heap's 16 bytes`},
+		{"soft link", 0, func(b []byte) { field(b, "SNOD", 0, 24)[0] = 2 },
+			`path: "/x": want an object in this file, not a soft or external link`},
+		{"group in itself", 0, func(b []byte) { le.PutUint64(field(b, "SNOD", 0, 16), le.Uint64(b[64:])) },
+			`"/x" dataspace: missing: want a dataset`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMemory()
@@ -606,7 +644,8 @@ func TestHostile(t *testing.T) {
 			if err == nil {
 				_, err = d.At()
 			}
-			if err == nil && c.want != "" || err != nil && (c.want == "" || !strings.HasPrefix(err.Error(), "dir/f.h5: ") || !strings.Contains(err.Error(), c.want)) {
+			if err == nil && c.want != "" || err != nil && (c.want == "" ||
+				!strings.HasPrefix(err.Error(), "dir/f.h5: ") || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got  %v\nwant dir/f.h5: ... %s", err, c.want)
 			}
 		})

@@ -41,7 +41,8 @@ func TestRead(t *testing.T) {
 				}
 			}
 			for _, at := range []int{-1, len(want), 1 << 60} {
-				if err := d.Read(make([]float64, 1), at); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`"/x" elements: 1 from %d on: want some of `, at)) {
+				if err := d.Read(make([]float64, 1), at); err == nil ||
+					!strings.Contains(err.Error(), fmt.Sprintf(`"/x" elements: 1 from %d on: want some of `, at)) {
 					t.Errorf("from %d on: %v", at, err)
 				}
 			}
@@ -90,7 +91,8 @@ func TestOneChunk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Read(make([]float64, 1), k.n-1); (err == nil) != (k.want == "") || err != nil && !strings.Contains(err.Error(), k.want) {
+		if err := d.Read(make([]float64, 1), k.n-1); (err == nil) != (k.want == "") ||
+			err != nil && !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%d elements: %v", k.n, err)
 		}
 	}

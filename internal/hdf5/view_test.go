@@ -31,11 +31,14 @@ func views(t *testing.T, m *memory) {
 	}
 	for _, err := range []error{
 		w.Write("/bc/mask", []int{0}, []float64{1, 0, 0, 0, 1}),
-		w.Attr("/bc", "sample_varying", false), w.Attr("/bc", "dims", []bool{true, false}), w.Attr("/bc", "names", []string{"x"}),
+		w.Attr("/bc", "sample_varying", false), w.Attr("/bc", "dims", []bool{true, false}),
+		w.Attr("/bc", "names", []string{"x"}),
 		w.Group("/empty"), w.Group("/bc"), w.Attr("/none", "field_names", []string{}),
 		w.Strings("/metadata/ic_types", []string{"white", "", "größe"}), w.Strings("/metadata/no", nil),
-		w.View("/t0_fields/c0", Float32, []int{6, 4, 5, 6}, "/trajectories", []int{0, 0, 0, 0, 0, 0}, []int{2, 3, 4, 1, 5, 6}),
-		w.View("/t0_fields/c1", Float32, []int{6, 4, 5, 6}, "/trajectories", []int{0, 0, 0, 1, 0, 0}, []int{2, 3, 4, 1, 5, 6}),
+		w.View("/t0_fields/c0", Float32, []int{6, 4, 5, 6}, "/trajectories", []int{0, 0, 0, 0, 0, 0},
+			[]int{2, 3, 4, 1, 5, 6}),
+		w.View("/t0_fields/c1", Float32, []int{6, 4, 5, 6}, "/trajectories", []int{0, 0, 0, 1, 0, 0},
+			[]int{2, 3, 4, 1, 5, 6}),
 		w.View("/outputs/fields", Float16, []int{2, 3, 4, 2, 5, 6}, "/trajectories", make([]int, 6), []int{2, 3, 4, 2, 5, 6}),
 		w.Attr("/t0_fields/c1", "time_varying", true),
 		w.Finish(),
@@ -72,7 +75,8 @@ func TestViews(t *testing.T) {
 		t.Errorf("%v, %v", v, err)
 	}
 	for path, want := range map[string]string{
-		"/t0_fields/c1":      `m.h5: "/t0_fields/c1" layout: a view of other datasets: want the dataset that holds the elements`,
+		"/t0_fields/c1": `m.h5: "/t0_fields/c1" layout: a view of other datasets: want the dataset that ` +
+			`holds the elements`,
 		"/metadata/ic_types": `m.h5: "/metadata/ic_types" datatype: other than numbers: want float16`,
 	} {
 		if _, err := f.Dataset(path); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -123,10 +127,12 @@ func TestCopyChunk(t *testing.T) {
 		}
 	}
 	b, _ := d.StoredChunk(first...)
-	if err := w.CopyChunk("/trajectories", first, b); err == nil || !strings.HasSuffix(err.Error(), "written again: want each written once") {
+	if err := w.CopyChunk("/trajectories", first, b); err == nil ||
+		!strings.HasSuffix(err.Error(), "written again: want each written once") {
 		t.Errorf("%v", err)
 	}
-	if err := w.CopyChunk("/trajectories", []int{0, 0, 3, 0, 0, 0}, b); err == nil || !strings.HasSuffix(err.Error(), "want one within [1,2,3,2,5,5]") {
+	if err := w.CopyChunk("/trajectories", []int{0, 0, 3, 0, 0, 0}, b); err == nil ||
+		!strings.HasSuffix(err.Error(), "want one within [1,2,3,2,5,5]") {
 		t.Errorf("%v", err)
 	}
 	if err := w.CopyChunk("/x", first, b); err == nil {

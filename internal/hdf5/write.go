@@ -34,7 +34,8 @@ func (w *Writer) Write(path string, at []int, values []float64) error {
 	}
 	for i, v := range values {
 		if !d.Type.holds(v) {
-			return d.wrong(fmt.Sprintf("value %d of %s", i, fault.Dims(at)), strconv.FormatFloat(v, 'g', -1, 64), "a number of "+d.Type.String())
+			return d.wrong(fmt.Sprintf("value %d of %s", i, fault.Dims(at)), strconv.FormatFloat(v, 'g', -1, 64),
+				"a number of "+d.Type.String())
 		}
 	}
 	w.raw = d.Type.append(w.raw[:0], values)
@@ -75,7 +76,8 @@ func (d *output) vacant(at []int) (int, error) {
 func (w *Writer) run(d *output, at []int, n int) error {
 	first := number(at, d.Shape)
 	if total, _ := product(1, d.Shape); n > total-first {
-		return d.wrong("elements", fmt.Sprintf("%d from %s", n, fault.Dims(at)), fmt.Sprintf("at most the %d that follow", total-first))
+		return d.wrong("elements", fmt.Sprintf("%d from %s", n, fault.Dims(at)),
+			fmt.Sprintf("at most the %d that follow", total-first))
 	}
 	if n > d.left {
 		return d.wrong("elements", fmt.Sprintf("%d from %s", n, fault.Dims(at)), "each written once")
@@ -99,7 +101,8 @@ func (w *Writer) chunk(d *output, at []int, values []byte) error {
 	have, _ := product(1, extent)
 	whole, _ := product(1, d.Chunk)
 	if n != have {
-		return d.wrong("chunk "+fault.Dims(at), fault.Count(n, "value"), fmt.Sprintf("the %d of %s", have, fault.Dims(extent)))
+		return d.wrong("chunk "+fault.Dims(at), fault.Count(n, "value"),
+			fmt.Sprintf("the %d of %s", have, fault.Dims(extent)))
 	}
 	raw := values
 	if have != whole { // fill it up with zeros

@@ -210,7 +210,8 @@ func (s sample) read(t *testing.T, f *File) {
 			}
 			want = w
 		}
-		if got, err := f.Attr(a.path, a.name); err != nil || fmt.Sprintf("%T%#v", got, got) != fmt.Sprintf("%T%#v", want, want) {
+		if got, err := f.Attr(a.path, a.name); err != nil ||
+			fmt.Sprintf("%T%#v", got, got) != fmt.Sprintf("%T%#v", want, want) {
 			t.Errorf("%s %s: %.80v %v, want %.80v", a.path, a.name, got, err, want)
 		}
 	}
@@ -288,7 +289,9 @@ func kinds(gzip bool) sample {
 
 // many has 5000 chunks, which make a B-tree of three levels.
 func many() sample {
-	return sample{specs: []Spec{{Path: "/many", Type: Float32, Shape: []int{50, 100, 2, 2}, Chunk: []int{1, 1, 2, 2}, Gzip: 4}}}
+	return sample{
+		specs: []Spec{{Path: "/many", Type: Float32, Shape: []int{50, 100, 2, 2}, Chunk: []int{1, 1, 2, 2}, Gzip: 4}},
+	}
 }
 
 // crowd has groups of 0, 8, 9, 40 and 300 members; the last needs a B-tree of
@@ -301,7 +304,9 @@ func crowd() sample {
 			s.attrs = append(s.attrs, attr{fmt.Sprintf("/n%d", n), fmt.Sprint("a", i), i})
 		}
 	}
-	s.specs = append(s.specs, Spec{Path: "/deep" + strings.Repeat("/er", 50) + "/" + strings.Repeat("name", 500), Type: Float64, Shape: []int{1}})
+	s.specs = append(s.specs, Spec{
+		Path: "/deep" + strings.Repeat("/er", 50) + "/" + strings.Repeat("name", 500), Type: Float64, Shape: []int{1},
+	})
 	return s
 }
 
@@ -554,21 +559,33 @@ func TestCreateRefuses(t *testing.T) {
 		specs []Spec
 		want  string
 	}{
-		{with(func(s *Spec) { s.Type = 0 }), `"/a" type: Type(0): want float16, float32, float64, int32, int64, uint8 or bool`},
-		{with(func(s *Spec) { s.Shape = []int{-1} }), `"/a" shape: [-1]: want dimensions of 0 or more and fewer bytes than an int counts`},
-		{with(func(s *Spec) { s.Shape = []int{1 << 31, 1 << 31, 0} }), `"/a" shape: [2147483648,2147483648,0]: want dimensions of 0 or more and fewer bytes than an int counts`},
-		{with(func(s *Spec) { s.Shape = make([]int, 33) }), `"/a" shape: [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,...]: want at most 32 axes`},
-		{with(func(s *Spec) { s.Chunk = nil; s.Gzip = 1 }), `"/a" chunk: none: want a shape, for only chunks can be compressed or shuffled`},
-		{with(func(s *Spec) { s.Chunk = nil; s.Shuffle = true }), `"/a" chunk: none: want a shape, for only chunks can be compressed or shuffled`},
-		{with(func(s *Spec) { s.Chunk = []int{2, 1} }), `"/a" chunk: [2,1]: want a shape of 1 axes, as many as [4] has and not none`},
-		{with(func(s *Spec) { s.Chunk = []int{}; s.Shape = nil }), `"/a" chunk: []: want a shape of 0 axes, as many as [] has and not none`},
+		{with(func(s *Spec) { s.Type = 0 }),
+			`"/a" type: Type(0): want float16, float32, float64, int32, int64, uint8 or bool`},
+		{with(func(s *Spec) { s.Shape = []int{-1} }),
+			`"/a" shape: [-1]: want dimensions of 0 or more and fewer bytes than an int counts`},
+		{with(func(s *Spec) { s.Shape = []int{1 << 31, 1 << 31, 0} }),
+			`"/a" shape: [2147483648,2147483648,0]: want dimensions of 0 or more and fewer bytes than an int counts`},
+		{with(func(s *Spec) { s.Shape = make([]int, 33) }),
+			`"/a" shape: [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,...]: want at most 32 axes`},
+		{with(func(s *Spec) { s.Chunk = nil; s.Gzip = 1 }),
+			`"/a" chunk: none: want a shape, for only chunks can be compressed or shuffled`},
+		{with(func(s *Spec) { s.Chunk = nil; s.Shuffle = true }),
+			`"/a" chunk: none: want a shape, for only chunks can be compressed or shuffled`},
+		{with(func(s *Spec) { s.Chunk = []int{2, 1} }),
+			`"/a" chunk: [2,1]: want a shape of 1 axes, as many as [4] has and not none`},
+		{with(func(s *Spec) { s.Chunk = []int{}; s.Shape = nil }),
+			`"/a" chunk: []: want a shape of 0 axes, as many as [] has and not none`},
 		{with(func(s *Spec) { s.Chunk = []int{5} }), `"/a" chunk: [5]: want dimensions from 1 to those of [4]`},
 		{with(func(s *Spec) { s.Chunk = []int{0} }), `"/a" chunk: [0]: want dimensions from 1 to those of [4]`},
-		{with(func(s *Spec) { s.Shape = []int{1 << 30}; s.Chunk = s.Shape }), `"/a" chunk: 4294967296 bytes: want at most 2^32-2^21`},
-		{with(func(s *Spec) { s.Shape = []int{1<<28 + 1}; s.Chunk = []int{1} }), `"/a" chunk: [1]: want at most 268435456 chunks of [268435457]`},
+		{with(func(s *Spec) { s.Shape = []int{1 << 30}; s.Chunk = s.Shape }),
+			`"/a" chunk: 4294967296 bytes: want at most 2^32-2^21`},
+		{with(func(s *Spec) { s.Shape = []int{1<<28 + 1}; s.Chunk = []int{1} }),
+			`"/a" chunk: [1]: want at most 268435456 chunks of [268435457]`},
 		{with(func(s *Spec) { s.Gzip = 10 }), `"/a" gzip: 10: want a level from 1 to 9, or 0 for none`},
 		{with(func(s *Spec) { s.Gzip = -1 }), `"/a" gzip: -1: want a level from 1 to 9, or 0 for none`},
-		{[]Spec{{Path: "/a", Type: Float64, Shape: []int{1 << 59}}, {Path: "/b", Type: Float64, Shape: []int{1<<60 - 1}}}, `"/b" shape: [1152921504606846975]: want a file of fewer than 2^63 bytes`},
+		{[]Spec{
+			{Path: "/a", Type: Float64, Shape: []int{1 << 59}}, {Path: "/b", Type: Float64, Shape: []int{1<<60 - 1}},
+		}, `"/b" shape: [1152921504606846975]: want a file of fewer than 2^63 bytes`},
 		{path("/a", "/a"), `path: "/a": want no dataset "/a" on the way`},
 		{path("/a", "/a/b"), `path: "/a/b": want no dataset "/a" on the way`},
 		{path("/a/b", "/a"), `path: "/a": want no group of that name`},
@@ -645,7 +662,8 @@ func TestWriteRefuses(t *testing.T) {
 		{"/g", "a", nil, `"/g" attribute "a": <nil>: want a string, bool, int, int64, float64 or a slice of these`},
 		{"/g", "a", "x\x00", `"/g" attribute "a": "x\x00": want UTF-8 of at most 2 GiB, without NUL`},
 		{"/g", "a", []string{"\xff"}, `"/g" attribute "a": "\xff": want UTF-8 of at most 2 GiB, without NUL`},
-		{"/g", "a", make([]float64, 9000), `"/g" attribute "a": 72056 bytes: want at most 65528 (a longer text fits as one string)`},
+		{"/g", "a", make([]float64, 9000),
+			`"/g" attribute "a": 72056 bytes: want at most 65528 (a longer text fits as one string)`},
 		{"/g", "a", make([]string, 1<<16), `"/g" attribute "a": 65536 strings in the file: want at most 65535`},
 		{"/c/d", "a", 1, `path: "/c/d": want no dataset "/c" on the way`},
 		{"g", "a", 1, `path: "g": want one that begins with /`},
@@ -682,7 +700,8 @@ func TestWriteRefuses(t *testing.T) {
 	if err := w.Finish(); err != nil {
 		t.Error(err)
 	}
-	if err := w.Write("/r", []int{0, 0}, nil); err == nil || err.Error() != `"/r" elements: [0,0]: want nothing after Finish` {
+	if err := w.Write("/r", []int{0, 0}, nil); err == nil ||
+		err.Error() != `"/r" elements: [0,0]: want nothing after Finish` {
 		t.Error(err)
 	}
 	if err := w.Attr("/r", "a", 1); err == nil || err.Error() != `"/r" attribute "a": set: want nothing after Finish` {
@@ -717,10 +736,13 @@ func TestResumeRefuses(t *testing.T) {
 		{func(s *State, m *memory) { s.Size = 0 }, `state size: 0: want the end of a chunk`},
 		{func(s *State, m *memory) { s.Size = -5 }, `state size: -5: want the end of a chunk`},
 		{func(s *State, m *memory) { s.Size++ }, `record at 152: EOF: want a chunk of these datasets`},
-		{func(s *State, m *memory) { s.Size-- }, `record at 132: 00 00 00 00 04 00 00 00 01 00 00 00 00 00 00 00: want a chunk of these datasets`},
+		{func(s *State, m *memory) { s.Size-- },
+			`record at 132: 00 00 00 00 04 00 00 00 01 00 00 00 00 00 00 00: want a chunk of these datasets`},
 		{func(s *State, m *memory) { s.Missing = nil }, `state missing: []: want a count for each dataset without chunks`},
-		{func(s *State, m *memory) { s.Missing = []int{3} }, `state missing: [3]: want a count for each dataset without chunks`},
-		{func(s *State, m *memory) { s.Missing = []int{-1} }, `state missing: [-1]: want a count for each dataset without chunks`},
+		{func(s *State, m *memory) { s.Missing = []int{3} },
+			`state missing: [3]: want a count for each dataset without chunks`},
+		{func(s *State, m *memory) { s.Missing = []int{-1} },
+			`state missing: [-1]: want a count for each dataset without chunks`},
 		{func(s *State, m *memory) { m.b = m.b[:151] }, `partial file: EOF: want 152 bytes`},
 		{func(s *State, m *memory) { m.b = m.b[:140] }, `record at 132: EOF: want a chunk of these datasets`},
 		{func(s *State, m *memory) { m.b = nil }, `record at 112: EOF: want a chunk of these datasets`},

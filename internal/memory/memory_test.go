@@ -6,12 +6,15 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]int64{"8GB": 8e9, "8 GB": 8e9, "512MiB": 512 << 20, "512mib": 512 << 20, "1e9": 1e9, "1.5k": 1500, "2TB": 2e12, "1": 1, "7B": 7, "1Gi": 1 << 30} {
+	for text, want := range map[string]int64{"8GB": 8e9, "8 GB": 8e9, "512MiB": 512 << 20, "512mib": 512 << 20,
+		"1e9": 1e9, "1.5k": 1500, "2TB": 2e12, "1": 1, "7B": 7, "1Gi": 1 << 30} {
 		if got, err := Parse(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v: want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "GB", "8XB", "8GBB", "NaN", "Inf", "1e30", "8 G B", "0.5", "9223372036854775807"} {
+	for _, text := range []string{
+		"", "0", "-1", "GB", "8XB", "8GBB", "NaN", "Inf", "1e30", "8 G B", "0.5", "9223372036854775807",
+	} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%s: %d, want an error", text, got)
 		}
@@ -21,7 +24,8 @@ func TestParse(t *testing.T) {
 func TestBeyondAllNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want int64 }{
 		{Sum(1, 2, 3), 6}, {Sum(math.MaxInt64, 1), math.MaxInt64}, {Sum(), 0},
-		{Product(1<<40, 1<<40), math.MaxInt64}, {Product(1<<40, 1<<40, 0), 0}, {Product(1<<31, 1<<31), 1 << 62}, {Product(), 1},
+		{Product(1<<40, 1<<40), math.MaxInt64}, {Product(1<<40, 1<<40, 0), 0},
+		{Product(1<<31, 1<<31), 1 << 62}, {Product(), 1},
 	} {
 		if c.got != c.want {
 			t.Errorf("%d, want %d", c.got, c.want)

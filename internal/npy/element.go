@@ -16,7 +16,8 @@ type element struct {
 	big  bool // most significant byte first
 }
 
-const known = "a number type f2, f4, f8, i1 to i8 or u1 to u8 with its byte order, such as <f4: no pickled objects, no structures"
+const known = "a number type f2, f4, f8, i1 to i8 or u1 to u8 with its byte order, such as <f4: " +
+	"no pickled objects, no structures"
 
 // elementOf reads numpy's name of a type: its byte order, which bytes do not
 // have, its kind and its size.

@@ -35,8 +35,10 @@ func TestRowMajor(t *testing.T) {
 			t.Error("what is in order is copied")
 		}
 	}
-	a := &Array{Shape: []int{1 << 13, 1<<10 + 1}, FortranOrder: true, element: element{'f', 8, false}, count: 1 << 13 * (1<<10 + 1), source: source{path: "x"}}
-	if _, err := a.RowMajor(); err == nil || !strings.HasPrefix(err.Error(), "x: fortran_order: True: want False for 64 MiB and more") {
+	a := &Array{Shape: []int{1 << 13, 1<<10 + 1}, FortranOrder: true, element: element{'f', 8, false},
+		count: 1 << 13 * (1<<10 + 1), source: source{path: "x"}}
+	if _, err := a.RowMajor(); err == nil ||
+		!strings.HasPrefix(err.Error(), "x: fortran_order: True: want False for 64 MiB and more") {
 		t.Error(err)
 	}
 }

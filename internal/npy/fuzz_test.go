@@ -112,7 +112,8 @@ func oneLine(t *testing.T, err error) {
 	t.Helper()
 	var e *Error
 	line := err.Error()
-	if !errors.As(err, &e) || strings.ContainsAny(line, "\n\r") || !strings.HasPrefix(line, "f: ") || !strings.Contains(line, ": want ") {
+	if !errors.As(err, &e) || strings.ContainsAny(line, "\n\r") || !strings.HasPrefix(line, "f: ") ||
+		!strings.Contains(line, ": want ") {
 		t.Errorf("not the form of an error: %q", line)
 	}
 }

@@ -85,7 +85,8 @@ func readHeader(src source, r io.Reader, size int64) (*header, error) {
 		return nil, err
 	}
 	if have, want := size-h.end, int64(h.count*h.element.size); have != want {
-		return nil, src.wrong("data", fault.Count(have, "byte"), fmt.Sprintf("exactly %d for %s %s", want, h.descr, fault.Dims(h.shape)))
+		return nil, src.wrong("data", fault.Count(have, "byte"),
+			fmt.Sprintf("exactly %d for %s %s", want, h.descr, fault.Dims(h.shape)))
 	}
 	return h, nil
 }

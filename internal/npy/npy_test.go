@@ -86,9 +86,11 @@ func TestHostile(t *testing.T) {
 		{"version 0.0", `version: 0.0: want 1.0, 2.0 or 3.0`, version(0, 0, good, 8)},
 		{"version 1.1", `version: 1.1: want 1.0, 2.0 or 3.0`, version(1, 1, good, 8)},
 		{"version 4.0", `version: 4.0: want 1.0, 2.0 or 3.0`, version(4, 0, good, 8)},
-		{"length one too many", `header length: 5: want at most 4, the lesser of the 4 bytes left in the file and 10000`, []byte(magic + "\x01\x00\x05\x00{   ")},
+		{"length one too many", `header length: 5: want at most 4, the lesser of the 4 bytes left in the file ` +
+			`and 10000`, []byte(magic + "\x01\x00\x05\x00{   ")},
 		{"length 2^32-1", `header length: 4294967295: want at most 2, `, []byte(magic + "\x02\x00\xff\xff\xff\xff{}")},
-		{"length over the limit", `header length: 10001: want at most 10000, `, version(3, 0, good+strings.Repeat(" ", 10001-len(good)), 8)},
+		{"length over the limit", `header length: 10001: want at most 10000, `,
+			version(3, 0, good+strings.Repeat(" ", 10001-len(good)), 8)},
 
 		{"no header", `header: "": want a Python dict, beginning with {`, file("", 0)},
 		{"header a list", `header: "[1]": want a Python dict, `, file("[1]", 0)},
@@ -115,7 +117,8 @@ func TestHostile(t *testing.T) {
 		{"a zero after the dict", `header: "\x00": want only spaces`, file(good+"\x00", 8)},
 		{"a comment", `header: "# end": want only spaces`, file(good+" # end", 8)},
 
-		{"type unknown", `descr: "<f3": want a number type f2, f4, f8, i1 to i8 or u1 to u8 with its byte order, such as <f4: no pickled objects, no structures`, of("'<f3'", "()", 3)},
+		{"type unknown", `descr: "<f3": want a number type f2, f4, f8, i1 to i8 or u1 to u8 with its byte order, ` +
+			`such as <f4: no pickled objects, no structures`, of("'<f3'", "()", 3)},
 		{"type without order", `descr: "f4": want a number type`, of("'f4'", "()", 4)},
 		{"type in native order", `descr: "=f4": want a number type`, of("'=f4'", "()", 4)},
 		{"type of no order", `descr: "|f4": want a number type`, of("'|f4'", "()", 4)},
@@ -124,7 +127,8 @@ func TestHostile(t *testing.T) {
 		{"type f1", `descr: "<f1": want a number type`, of("'<f1'", "()", 1)},
 		{"type i3", `descr: "<i3": want a number type`, of("'<i3'", "()", 3)},
 		{"type empty", `descr: "": want a number type`, of("''", "()", 0)},
-		{"type structured", `descr: "[('x', '<f4')], 'fortran_order': False, 'shape': ()}": want in quotes a number type`, of("[('x', '<f4')]", "()", 4)},
+		{"type structured", `descr: "[('x', '<f4')], 'fortran_order': False, ` +
+			`'shape': ()}": want in quotes a number type`, of("[('x', '<f4')]", "()", 4)},
 		{"type None", `descr: "None, 'fortran_order': False, 'shape': ()}": want in quotes`, of("None", "()", 4)},
 		{"type long", `descr: "` + long[:60] + `...": want a number type`, of("'"+long+"'", "()", 4)},
 		{"type of two lines", `descr: "'<f4\n', 'fortran_order'`, of("'<f4\n'", "()", 4)},
@@ -152,11 +156,14 @@ func TestHostile(t *testing.T) {
 		{"shape True", `shape: "True,)}": want integers`, of("'<f4'", "(True,)", 4)},
 		{"shape nested", `shape: "(1,),)}": want integers`, of("'<f4'", "((1,),)", 4)},
 		{"shape 2^63", `shape: "9223372036854775808,)}": want integers`, of("'|u1'", "(9223372036854775808,)", 0)},
-		{"shape long", `shape: "` + strings.Repeat("1", 60) + `...": want integers`, of("'|u1'", "("+strings.Repeat("1", 1000)+",)", 0)},
-		{"size overflow to 0", `shape: [4294967296,4294967296]: want fewer bytes of data than an int counts`, of("'|u1'", "(4294967296, 4294967296)", 0)},
+		{"shape long", `shape: "` + strings.Repeat("1", 60) + `...": want integers`,
+			of("'|u1'", "("+strings.Repeat("1", 1000)+",)", 0)},
+		{"size overflow to 0", `shape: [4294967296,4294967296]: want fewer bytes of data than an int counts`,
+			of("'|u1'", "(4294967296, 4294967296)", 0)},
 		{"size overflow by type", `shape: [2305843009213693952]: want fewer bytes`, of("'<f8'", "(2305843009213693952,)", 0)},
 		{"size 2^63", `shape: [1152921504606846976]: want fewer bytes`, of("'<f8'", "(1152921504606846976,)", 0)},
-		{"size overflow beside a zero", `shape: [0,4294967296,4294967296]: want fewer bytes`, of("'|u1'", "(0, 4294967296, 4294967296)", 0)},
+		{"size overflow beside a zero", `shape: [0,4294967296,4294967296]: want fewer bytes`,
+			of("'|u1'", "(0, 4294967296, 4294967296)", 0)},
 		{"65 dimensions", `shape: 65 dimensions: want at most 64`, of("'|u1'", "("+strings.Repeat("1,", 65)+")", 1)},
 		{"4000 dimensions", `shape: 4000 dimensions: want at most 64`, of("'|u1'", "("+strings.Repeat("1,", 4000)+")", 1)},
 
@@ -165,7 +172,8 @@ func TestHostile(t *testing.T) {
 		{"one byte more", `data: 9 bytes: want exactly 8 for <f4 [2]`, file(good, 9)},
 		{"a scalar without data", `data: 0 bytes: want exactly 4 for <f4 []`, of("'<f4'", "()", 0)},
 		{"an empty array with data", `data: 1 byte: want exactly 0 for <f4 [0]`, of("'<f4'", "(0,)", 1)},
-		{"a claim of 2^62 bytes", `data: 4 bytes: want exactly 4611686018427387904 for <f4 [1152921504606846976]`, of("'<f4'", "(1152921504606846976,)", 4)},
+		{"a claim of 2^62 bytes", `data: 4 bytes: want exactly 4611686018427387904 for <f4 [1152921504606846976]`,
+			of("'<f4'", "(1152921504606846976,)", 4)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refused(t, "dir/x.npy", c.want, 1<<18, func() error {
@@ -185,15 +193,18 @@ func TestAllowed(t *testing.T) {
 		order bool
 	}{
 		{"no padding", file("{'descr':'<f4','fortran_order':False,'shape':(2,3)}", 24), []int{2, 3}, false},
-		{"double quotes, other order, newlines", file("\n{\"shape\" : ( 2 ,\t3, ) ,\r\n\"fortran_order\":True , \"descr\": \"<f4\" , } \n\n", 24), []int{2, 3}, true},
+		{"double quotes, other order, newlines", file("\n{\"shape\" : ( 2 ,\t3, ) ,\r\n"+
+			"\"fortran_order\":True , \"descr\": \"<f4\" , } \n\n", 24), []int{2, 3}, true},
 		{"scalar", of("'<f4'", "()", 4), []int{}, false},
 		{"scalar with a space", of("'<f4'", "( )", 4), []int{}, false},
 		{"empty", of("'<f4'", "(3, 0, 2)", 0), []int{3, 0, 2}, false},
 		{"empty and long", of("'<f4'", "(0, 1152921504606846976)", 0), []int{0, 1 << 60}, false},
 		{"bytes with an order", of("'>u1'", "(2,)", 2), []int{2}, false},
 		{"64 dimensions", of("'|i1'", "("+strings.Repeat("1,", 64)+")", 1), slices.Repeat([]int{1}, 64), false},
-		{"version 2 and a short header", version(2, 0, "{'descr':'<f8','fortran_order':False,'shape':()}", 8), []int{}, false},
-		{"version 3 and a long header", version(3, 0, "{'descr':'<f8','fortran_order':False,'shape':()}"+strings.Repeat(" ", maxHeader-48), 8), []int{}, false},
+		{"version 2 and a short header", version(2, 0, "{'descr':'<f8','fortran_order':False,'shape':()}", 8),
+			[]int{}, false},
+		{"version 3 and a long header", version(3, 0,
+			"{'descr':'<f8','fortran_order':False,'shape':()}"+strings.Repeat(" ", maxHeader-48), 8), []int{}, false},
 	} {
 		a, err := parse(c.name, c.data)
 		if err != nil {
@@ -214,13 +225,15 @@ func TestOpen(t *testing.T) {
 	if _, err := Open("testdata/none.npy"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := Open("testdata/README.md"); err == nil || !strings.HasPrefix(err.Error(), `testdata/README.md: magic: "Files `) {
+	if _, err := Open("testdata/README.md"); err == nil ||
+		!strings.HasPrefix(err.Error(), `testdata/README.md: magic: "Files `) {
 		t.Error(err)
 	}
 	if _, err := OpenArchive("testdata"); err == nil || !strings.HasSuffix(err.Error(), "want a regular file") {
 		t.Error(err)
 	}
-	if _, err := OpenArchive("testdata/README.md"); err == nil || err.Error() != `testdata/README.md: file: "zip: not a valid zip file": want a zip archive` {
+	if _, err := OpenArchive("testdata/README.md"); err == nil ||
+		err.Error() != `testdata/README.md: file: "zip: not a valid zip file": want a zip archive` {
 		t.Error(err)
 	}
 	a, err := Open(filepath.Join("testdata", "scalar.npy"))
@@ -382,7 +395,8 @@ func TestBFloat16Refuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.BFloat16(); err == nil || err.Error() != `x: descr: "`+descr+`": want <u2 or >u2, the bits of bfloat16 numbers` {
+		if _, err := a.BFloat16(); err == nil ||
+			err.Error() != `x: descr: "`+descr+`": want <u2 or >u2, the bits of bfloat16 numbers` {
 			t.Error(err)
 		}
 		if a, _ = parse("x", of("'<u2'", "(1,)", 2)); a == nil {
@@ -467,7 +481,8 @@ func TestLargeFile(t *testing.T) {
 	}
 	// A file that was cut since.
 	r.size -= 4
-	if err := a.ReadFloat64s(v[:2], count-2); err == nil || err.Error() != "x: data: end early: want the bytes that size and header promise" {
+	if err := a.ReadFloat64s(v[:2], count-2); err == nil ||
+		err.Error() != "x: data: end early: want the bytes that size and header promise" {
 		t.Error(err)
 	}
 }

@@ -92,7 +92,8 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 	sort.Slice(entries, func(i, k int) bool { return entries[i].offset < entries[k].offset })
 	for i, e := range entries[min(1, len(entries)):] {
 		if before := entries[i]; e.offset < before.offset+before.packed {
-			return nil, source{path, e.name}.wrong("place", fmt.Sprint(e.offset), fmt.Sprintf("%d or more, where %s ends", before.offset+before.packed, fault.Text(before.name)))
+			return nil, source{path, e.name}.wrong("place", fmt.Sprint(e.offset),
+				fmt.Sprintf("%d or more, where %s ends", before.offset+before.packed, fault.Text(before.name)))
 		}
 	}
 	return z, nil
@@ -136,7 +137,8 @@ func (z *Archive) entryOf(f *zip.File, size int64) (entry, error) {
 	case f.Method != zip.Store && f.Method != zip.Deflate:
 		return wrong("method", fmt.Sprint(f.Method), "0 (stored) or 8 (deflated)")
 	case offset < 0 || offset > size || f.CompressedSize64 > uint64(size-offset):
-		return wrong("packed size", fmt.Sprint(f.CompressedSize64), fmt.Sprintf("to end within the %d bytes of the archive", size))
+		return wrong("packed size", fmt.Sprint(f.CompressedSize64),
+			fmt.Sprintf("to end within the %d bytes of the archive", size))
 	case f.UncompressedSize64 > math.MaxInt:
 		return wrong("size", fmt.Sprint(f.UncompressedSize64), "a size that an int counts")
 	case f.Method == zip.Store && f.CompressedSize64 != f.UncompressedSize64:
@@ -216,7 +218,8 @@ func (z *Archive) Array(name string) (*Array, error) {
 	var from io.Reader = packed
 	if e.method == zip.Deflate {
 		if most := fault.MostUnpacked(e.packed); e.size > most {
-			return nil, src.wrong("size", fmt.Sprint(e.size), fmt.Sprintf("at most %d of its %d deflated bytes; numpy.savez stores them as they are", most, e.packed))
+			return nil, src.wrong("size", fmt.Sprint(e.size),
+				fmt.Sprintf("at most %d of its %d deflated bytes; numpy.savez stores them as they are", most, e.packed))
 		}
 		from = flate.NewReader(packed) // which reads no byte too many of a bufio.Reader
 	}

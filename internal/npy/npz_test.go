@@ -96,17 +96,19 @@ func TestHostileArchives(t *testing.T) {
 		{"empty file", `file: "zip: not a valid zip file": want a zip archive`, nil},
 		{"an array", `file: "zip: not a valid zip file": want`, one},
 		{"cut", `file: "zip: not a valid zip file": want`, archive(stored("a.npy", one))[:150]},
-		{"directory beyond the file", `"a" place: "bytes.Reader.ReadAt: negative offset": want the header of the entry`, func() []byte {
-			b := archive(stored("a.npy", one))
-			binary.LittleEndian.PutUint32(b[len(b)-6:], 1<<31) // its offset
-			return b
-		}()},
+		{"directory beyond the file",
+			`"a" place: "bytes.Reader.ReadAt: negative offset": want the header of the entry`, func() []byte {
+				b := archive(stored("a.npy", one))
+				binary.LittleEndian.PutUint32(b[len(b)-6:], 1<<31) // its offset
+				return b
+			}()},
 
 		{"no .npy", `entry: "a": want the name of an array, ending in .npy`, archive(stored("a", one))},
 		{"upper case", `entry: "a.NPY": want the name of an array`, archive(stored("a.NPY", one))},
 		{"no name", `entry: ".npy": want a name in UTF-8 without`, archive(stored(".npy", one))},
 		{"a directory", `entry: "a.npy/": want a name in`, archive(stored("a.npy/", nil))},
-		{"absolute", `entry: "/etc/a.npy": want a name in UTF-8 without empty, . or .. parts, \, : and control characters`, archive(stored("/etc/a.npy", one))},
+		{"absolute", `entry: "/etc/a.npy": want a name in UTF-8 without empty, . or .. parts, ` +
+			`\, : and control characters`, archive(stored("/etc/a.npy", one))},
 		{"parent", `entry: "../a.npy": want a name in`, archive(stored("../a.npy", one))},
 		{"parent inside", `entry: "b/../../a.npy": want a name in`, archive(stored("b/../../a.npy", one))},
 		{"parent by name", `entry: "..npy": want a name in`, archive(stored("..npy", one))},
@@ -118,18 +120,28 @@ func TestHostileArchives(t *testing.T) {
 		{"zero", `entry: "a\x00b.npy": want a name in`, archive(stored("a\x00b.npy", one))},
 		{"newline", `entry: "a\nb.npy": want a name in`, archive(stored("a\nb.npy", one))},
 		{"not UTF-8", `entry: "a\xff.npy": want a name in`, archive(stored("a\xff.npy", one))},
-		{"long name", `entry: "/` + strings.Repeat("x", 59) + `...": want a name in`, archive(stored("/"+strings.Repeat("x", 1000)+".npy", one))},
-		{"same name", `entry: "a.npy": want each name once`, archive(stored("a.npy", one), stored("b.npy", one), stored("a.npy", one))},
+		{"long name", `entry: "/` + strings.Repeat("x", 59) + `...": want a name in`,
+			archive(stored("/"+strings.Repeat("x", 1000)+".npy", one))},
+		{"same name", `entry: "a.npy": want each name once`,
+			archive(stored("a.npy", one), stored("b.npy", one), stored("a.npy", one))},
 
-		{"encrypted", `"a" flags: encrypted: want an entry that is not`, archive(stored("a.npy", one).with(func(e *lie) { e.flags = 1 }))},
-		{"bzip2", `"a" method: 12: want 0 (stored) or 8 (deflated)`, archive(stored("a.npy", one).with(func(e *lie) { e.method = 12 }))},
+		{"encrypted", `"a" flags: encrypted: want an entry that is not`,
+			archive(stored("a.npy", one).with(func(e *lie) { e.flags = 1 }))},
+		{"bzip2", `"a" method: 12: want 0 (stored) or 8 (deflated)`,
+			archive(stored("a.npy", one).with(func(e *lie) { e.method = 12 }))},
 		{"zstd", `"a" method: 93: want 0`, archive(stored("a.npy", one).with(func(e *lie) { e.method = 93 }))},
-		{"stored of other size", `"a" size: 1000: want the 73 of its stored bytes`, archive(stored("a.npy", one).with(func(e *lie) { e.size = 1000 }))},
-		{"size 2^63", `"a" size: 9223372036854775808: want a size that an int counts`, archive(deflated("a.npy", one).with(func(e *lie) { e.size = 1 << 63 }))},
-		{"packed size beyond the file", `"a" packed size: 4000000000: want to end within the `, inDirectory(archive(deflated("a.npy", one)), 20, 4e9)},
-		{"offset beyond the file", `"a" place: "EOF": want the header of the entry`, inDirectory(archive(stored("a.npy", one)), 42, 1e9)},
-		{"offset of no header", `"a" place: "zip: not a valid zip file": want the header of the entry`, inDirectory(archive(stored("a.npy", one)), 42, 1)},
-		{"shared bytes", `"b" place: 35: want 108 or more, where "a" ends`, inDirectory(archive(stored("a.npy", one), stored("b.npy", one)), 42, 0)},
+		{"stored of other size", `"a" size: 1000: want the 73 of its stored bytes`,
+			archive(stored("a.npy", one).with(func(e *lie) { e.size = 1000 }))},
+		{"size 2^63", `"a" size: 9223372036854775808: want a size that an int counts`,
+			archive(deflated("a.npy", one).with(func(e *lie) { e.size = 1 << 63 }))},
+		{"packed size beyond the file", `"a" packed size: 4000000000: want to end within the `,
+			inDirectory(archive(deflated("a.npy", one)), 20, 4e9)},
+		{"offset beyond the file", `"a" place: "EOF": want the header of the entry`,
+			inDirectory(archive(stored("a.npy", one)), 42, 1e9)},
+		{"offset of no header", `"a" place: "zip: not a valid zip file": want the header of the entry`,
+			inDirectory(archive(stored("a.npy", one)), 42, 1)},
+		{"shared bytes", `"b" place: 35: want 108 or more, where "a" ends`,
+			inDirectory(archive(stored("a.npy", one), stored("b.npy", one)), 42, 0)},
 
 		{"not an array", `"a" magic: "hello,": want "\x93NUMPY"`, archive(stored("a.npy", []byte("hello, world")))},
 		{"a pickle", `"a" descr: "|O": want a number type`, archive(deflated("a.npy", of("'|O'", "(1,)", 8)))},
@@ -139,15 +151,20 @@ func TestHostileArchives(t *testing.T) {
 		{"nothing", `"a" file: 0 bytes: want at least the 10`, archive(deflated("a.npy", nil))},
 		{"wrong CRC", `"a" data: CRC-32 `, archive(stored("a.npy", one).with(func(e *lie) { e.crc ^= 1 }))},
 		{"CRC of zero", `"a" data: CRC-32 `, archive(deflated("a.npy", one).with(func(e *lie) { e.crc = 0 }))},
-		{"not deflated", `"a" data: flate: corrupt input before offset 1: want deflated bytes`, archive(deflated("a.npy", one).with(func(e *lie) { e.packed = []byte("\xff\xff\xff\xff") }))},
-		{"corrupt in the data", `"a" data: flate: corrupt input before offset`, archive(deflated("a.npy", one).with(func(e *lie) {
-			e.packed = append([]byte("\x00\x46\x00\xb9\xff"), one[:70]...) // a stored block, and then none
-			e.packed = append(e.packed, 0xff)
-		}))},
-		{"deflated end missing", `"a" data: end early: want the bytes that size and header promise`, archive(deflated("a.npy", one).with(func(e *lie) { e.packed = e.packed[:len(e.packed)-1] }))},
-		{"bytes after deflate's end", `"a" data: packed bytes after the last: want none`, archive(deflated("a.npy", one).with(func(e *lie) { e.packed = append(e.packed, 0) }))},
+		{"not deflated", `"a" data: flate: corrupt input before offset 1: want deflated bytes`,
+			archive(deflated("a.npy", one).with(func(e *lie) { e.packed = []byte("\xff\xff\xff\xff") }))},
+		{"corrupt in the data", `"a" data: flate: corrupt input before offset`,
+			archive(deflated("a.npy", one).with(func(e *lie) {
+				e.packed = append([]byte("\x00\x46\x00\xb9\xff"), one[:70]...) // a stored block, and then none
+				e.packed = append(e.packed, 0xff)
+			}))},
+		{"deflated end missing", `"a" data: end early: want the bytes that size and header promise`,
+			archive(deflated("a.npy", one).with(func(e *lie) { e.packed = e.packed[:len(e.packed)-1] }))},
+		{"bytes after deflate's end", `"a" data: packed bytes after the last: want none`,
+			archive(deflated("a.npy", one).with(func(e *lie) { e.packed = append(e.packed, 0) }))},
 
-		{"claims 2^30 bytes, has none", `"a" size: 1073741897: want at most 3355`, archive(deflated("a.npy", huge).with(func(e *lie) { e.size += 1 << 30 }))},
+		{"claims 2^30 bytes, has none", `"a" size: 1073741897: want at most 3355`,
+			archive(deflated("a.npy", huge).with(func(e *lie) { e.size += 1 << 30 }))},
 		{"unpacks to 8 MiB, claims 8 bytes", `"a" data: more bytes: want exactly the 73 of the entry`,
 			archive(deflated("a.npy", append(slices.Clone(one), zeros...)).with(func(e *lie) { e.size = uint64(len(one)) }))},
 		{"unpacks to 8 MiB, declared for the entry only", `"a" data: 8388616 bytes: want exactly 8 for <f4 [2]`,
@@ -266,7 +283,8 @@ func TestDirectorySize(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parseArchive("x", b.Bytes()); err == nil || err.Error() != "x: directory: more than 8 MiB: want a few arrays" {
+	if _, err := parseArchive("x", b.Bytes()); err == nil ||
+		err.Error() != "x: directory: more than 8 MiB: want a few arrays" {
 		t.Error(err)
 	}
 }
@@ -298,7 +316,8 @@ func TestArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names := z.Names(); !slices.Equal(names, []string{"layer/float64", "layer/float32", "layer/float16", "layer/bfloat16"}) {
+		if names := z.Names(); !slices.Equal(names,
+			[]string{"layer/float64", "layer/float32", "layer/float16", "layer/bfloat16"}) {
 			t.Errorf("%q", names)
 		}
 		for k, f := range formats {
@@ -320,7 +339,9 @@ func TestArchive(t *testing.T) {
 		}
 		// The zip reader that everyone has reads it, and sees how it is packed.
 		std, err := zip.NewReader(bytes.NewReader(files[0].Bytes()), int64(files[0].Len()))
-		if err != nil || len(std.File) != 4 || (std.File[0].Method == zip.Deflate) != packed || std.File[0].Modified.Unix() != 315532800 { // 1980
+		// 1980
+		if err != nil || len(std.File) != 4 || (std.File[0].Method == zip.Deflate) != packed ||
+			std.File[0].Modified.Unix() != 315532800 {
 			t.Errorf("packed %v: %v", packed, err)
 		}
 	}
@@ -388,8 +409,10 @@ func TestArchiveWriterRefuses(t *testing.T) {
 		{"no name", `name: "": want a name in UTF-8 without`, func(z *ArchiveWriter) error { return create(z, "") }},
 		{"parent", `"../a" name: "../a": want a name in`, func(z *ArchiveWriter) error { return create(z, "../a") }},
 		{"not UTF-8", `"\xff" name: "\xff": want a name in`, func(z *ArchiveWriter) error { return create(z, "\xff") }},
-		{"long name", `zip: FileHeader.Name too long`, func(z *ArchiveWriter) error { return create(z, strings.Repeat("x", 1<<16)) }},
-		{"shape", `"a" shape: [-1]: want dimensions of 0 or more`, func(z *ArchiveWriter) error { return create(z, "a", -1) }},
+		{"long name", `zip: FileHeader.Name too long`,
+			func(z *ArchiveWriter) error { return create(z, strings.Repeat("x", 1<<16)) }},
+		{"shape", `"a" shape: [-1]: want dimensions of 0 or more`,
+			func(z *ArchiveWriter) error { return create(z, "a", -1) }},
 		{"value", `"a" value 0: 0.1: want a float16 number`, func(z *ArchiveWriter) error {
 			w, _ := z.Create("a", fp16.Float16, []int{1})
 			return w.Write([]float64{0.1})

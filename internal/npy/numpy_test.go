@@ -24,7 +24,9 @@ func quarters(n int) []float64 {
 // bytes where numpy writes what is written here.
 func TestNumpyFiles(t *testing.T) {
 	special := func(format fp16.Format, largest, tiny, least float64) testFile {
-		return testFile{"", []int{10}, []float64{0, math.Copysign(0, -1), 1, -2.5, math.Inf(1), math.Inf(-1), fp16.NaN, largest, -tiny, least}, format}
+		return testFile{"", []int{10}, []float64{
+			0, math.Copysign(0, -1), 1, -2.5, math.Inf(1), math.Inf(-1), fp16.NaN, largest, -tiny, least,
+		}, format}
 	}
 	const none = fp16.Format(255)
 	f8 := special(fp16.Float64, math.MaxFloat64, 0x1p-1022, 0x1p-1074)
@@ -51,7 +53,8 @@ func TestNumpyFiles(t *testing.T) {
 		{"version_3", []int{3, 2}, quarters(6), none},
 		{"scalar", []int{}, []float64{0.75}, fp16.Float32},
 		{"empty", []int{3, 0, 2}, nil, fp16.Float64},
-		{"padding", append(slices.Repeat([]int{1}, 13), 111), make([]float64, 111), fp16.Float32}, // a header that just needs one more block of 64
+		// a header that just needs one more block of 64
+		{"padding", append(slices.Repeat([]int{1}, 13), 111), make([]float64, 111), fp16.Float32},
 		{"bfloat16", []int{4}, []float64{1, -2.5, math.Inf(1), 0x1p-133}, fp16.BFloat16},
 	}
 	for _, f := range files {
@@ -142,7 +145,8 @@ func TestNumpyInt64(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		if _, err := a.Float64s(); err == nil || err.Error() != path+": value 4: -9223372036854775807: want an integer that float64 contains" {
+		if _, err := a.Float64s(); err == nil ||
+			err.Error() != path+": value 4: -9223372036854775807: want an integer that float64 contains" {
 			t.Error(err)
 		}
 		v := make([]float64, 4)

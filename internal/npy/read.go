@@ -52,7 +52,8 @@ func (a *Array) RowMajor() (*Array, error) {
 	}
 	size := a.element.size
 	if n := a.count * size; n > mostFortran {
-		return nil, a.wrong("fortran_order", "True", fmt.Sprintf("False for %d MiB and more, as numpy.ascontiguousarray makes it", mostFortran>>20))
+		return nil, a.wrong("fortran_order", "True",
+			fmt.Sprintf("False for %d MiB and more, as numpy.ascontiguousarray makes it", mostFortran>>20))
 	}
 	raw, buf := make([]byte, a.count*size), make([]byte, 1<<16)
 	place, r := newPlaces(a.Shape), io.NewSectionReader(a.data, 0, int64(len(raw)))

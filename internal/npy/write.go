@@ -51,7 +51,8 @@ func newWriter(src source, w io.Writer, descr string, size int, shape []int) (*W
 // than the shape has. NaNs are written as the quiet NaN without payload.
 func (w *Writer) Write(values []float64) error {
 	if w.err == nil && len(values) > w.count-w.done {
-		w.err = w.wrong("data", fault.Count(int64(len(values)), "value"), fmt.Sprintf("at most the %d left of %d", w.count-w.done, w.count))
+		w.err = w.wrong("data", fault.Count(int64(len(values)), "value"),
+			fmt.Sprintf("at most the %d left of %d", w.count-w.done, w.count))
 	}
 	for part := range slices.Chunk(values, 1<<12) {
 		if w.err != nil {
@@ -65,7 +66,8 @@ func (w *Writer) Write(values []float64) error {
 func (w *Writer) write(values []float64) error {
 	for i, v := range values {
 		if !w.format.Holds(v) {
-			return w.wrong("value "+strconv.Itoa(w.done+i), strconv.FormatFloat(v, 'g', -1, 64), "a "+w.format.String()+" number")
+			return w.wrong("value "+strconv.Itoa(w.done+i), strconv.FormatFloat(v, 'g', -1, 64),
+				"a "+w.format.String()+" number")
 		}
 	}
 	w.done += len(values)

@@ -124,7 +124,8 @@ func TestWriteRefuses(t *testing.T) {
 	if err != nil || w.Write([]float64{1}) != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write([]float64{1, math.NaN()}); err == nil || err.Error() != "data: 2 values: want at most the 1 left of 2" {
+	if err := w.Write([]float64{1, math.NaN()}); err == nil ||
+		err.Error() != "data: 2 values: want at most the 1 left of 2" {
 		t.Error(err)
 	}
 

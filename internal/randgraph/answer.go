@@ -11,7 +11,8 @@ import (
 
 // Modes are those in which every operation has a rule.
 func Modes() (all []graph.Mode) {
-	for _, m := range [][2]string{{"float64", ""}, {"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"float16", "cpu"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}} {
+	for _, m := range [][2]string{{"float64", ""}, {"float32", ""}, {"tf32", ""}, {"float16", "cuda"},
+		{"float16", "cpu"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}} {
 		mode, err := graph.ParseMode(m[0], m[1])
 		if err != nil {
 			panic("randgraph: " + err.Error())

@@ -47,7 +47,9 @@ func (b *builder) convolution(axes int, transposed bool) made {
 			kernel[i] = side
 		}
 	}
-	a := attributes{"groups": groups, "stride": b.some(axes, 1, 3), "dilation": b.some(axes, 1, 3), "padding": b.some(axes, 0, 3)}
+	a := attributes{
+		"groups": groups, "stride": b.some(axes, 1, 3), "dilation": b.some(axes, 1, 3), "padding": b.some(axes, 0, 3),
+	}
 	if b.flip() {
 		delete(a, "dilation")
 		a["padding"] = kernel[0] / 2
@@ -78,7 +80,8 @@ func pooling(axes int) func(b *builder) made {
 
 func (b *builder) pooling(axes int) made {
 	v, _ := b.ranked(axes + 2)
-	return made{attributes{"kernel_size": b.some(axes, 1, 4), "stride": b.some(axes, 1, 4), "padding": b.some(axes, 0, 2), "ceil_mode": b.flip()}, []int{v}}
+	return made{attributes{"kernel_size": b.some(axes, 1, 4), "stride": b.some(axes, 1, 4),
+		"padding": b.some(axes, 0, 2), "ceil_mode": b.flip()}, []int{v}}
 }
 
 func adaptive(axes int) func(b *builder) made {

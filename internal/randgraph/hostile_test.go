@@ -90,8 +90,8 @@ func (h *hostile) named(a attributes) string {
 		}
 	}
 	if h.IntN(10) == 0 || len(names) == 0 {
-		names = []string{"dim", "axis", "keepdim", "alpha", "beta", "min", "max", "self", "other", "threshold", "scale", "approximate",
-			"negative_slope", "rounding_mode", "lambd", "size", "", "\x1b[2J", strings.Repeat("x", 500)}
+		names = []string{"dim", "axis", "keepdim", "alpha", "beta", "min", "max", "self", "other", "threshold", "scale",
+			"approximate", "negative_slope", "rounding_mode", "lambd", "size", "", "\x1b[2J", strings.Repeat("x", 500)}
 	}
 	return names[h.IntN(len(names))]
 }
@@ -124,8 +124,9 @@ func (h *hostile) value() any {
 	case 6:
 		return h.IntN(2) == 0
 	case 7:
-		return []string{"", "sum", "mean", "same", "valid", "reflect", "circular", "bicubic", "bilinear", "nearest", "ortho", "tanh", "floor",
-			"int8", "bool", "float16", "add", "CRD", "ij,jk->ik", "...i->i...", "i->ii", "\x1b[2J\n", strings.Repeat("ab,", 300)}[h.IntN(23)]
+		return []string{"", "sum", "mean", "same", "valid", "reflect", "circular", "bicubic", "bilinear", "nearest",
+			"ortho", "tanh", "floor", "int8", "bool", "float16", "add", "CRD", "ij,jk->ik", "...i->i...", "i->ii",
+			"\x1b[2J\n", strings.Repeat("ab,", 300)}[h.IntN(23)]
 	case 8:
 		return []any{nil, map[string]any{"a": 1}, []any{[]any{1}}, []any{"x"}}[h.IntN(4)]
 	}
@@ -135,7 +136,9 @@ func (h *hostile) number() int {
 	if h.IntN(4) > 0 {
 		return h.IntN(9) - 4
 	}
-	return []int{math.MaxInt, math.MinInt, math.MaxInt - 1, 1 << 40, -1 << 40, 1 << 32, 1<<31 - 1, 1 << 20, 1000003, -1 << 62}[h.IntN(10)]
+	return []int{
+		math.MaxInt, math.MinInt, math.MaxInt - 1, 1 << 40, -1 << 40, 1 << 32, 1<<31 - 1, 1 << 20, 1000003, -1 << 62,
+	}[h.IntN(10)]
 }
 
 func (h *hostile) changeTypes() {
@@ -221,7 +224,8 @@ func (h *hostile) survive(t *testing.T, others float64) (evaluated bool) {
 		if err == nil {
 			return false
 		}
-		if s := err.Error(); len(s) > 500 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) || !strings.Contains(s, "want") {
+		if s := err.Error(); len(s) > 500 ||
+			strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) || !strings.Contains(s, "want") {
 			t.Errorf("%s: %q: want a line of what is wrong and what would be right", says(), s)
 		}
 		return true
@@ -279,7 +283,8 @@ func (h *hostile) survive(t *testing.T, others float64) (evaluated bool) {
 	}
 	before = allocated()
 	_, err = p.Run(run, in...)
-	if took := float64(allocated() - before); took > others+(64<<20)+1e7*total { // to settle an element takes megabytes, which are let go again
+	// to settle an element takes megabytes, which are let go again
+	if took := float64(allocated() - before); took > others+(64<<20)+1e7*total {
 		t.Errorf("%s: %.0f bytes for %.0f numbers", says(), took, total)
 	}
 	return !refused(err)

@@ -11,22 +11,29 @@ var makers = map[string]func(b *builder) made{
 	"noise": nil, // draws: see TestRun of package plan and the tests of operator
 
 	"conv1d": convolution(1, false), "conv2d": convolution(2, false), "conv3d": convolution(3, false),
-	"conv_transpose1d": convolution(1, true), "conv_transpose2d": convolution(2, true), "conv_transpose3d": convolution(3, true),
-	"max_pool1d": pooling(1), "max_pool2d": pooling(2), "max_pool3d": pooling(3), "avg_pool1d": pooling(1), "avg_pool2d": pooling(2), "avg_pool3d": pooling(3),
+	"conv_transpose1d": convolution(1, true), "conv_transpose2d": convolution(2, true),
+	"conv_transpose3d": convolution(3, true),
+	"max_pool1d":       pooling(1), "max_pool2d": pooling(2), "max_pool3d": pooling(3), "avg_pool1d": pooling(1),
+	"avg_pool2d": pooling(2), "avg_pool3d": pooling(3),
 	"lp_pool":             pooling(2),
 	"adaptive_avg_pool1d": adaptive(1), "adaptive_avg_pool2d": adaptive(2), "adaptive_avg_pool3d": adaptive(3),
 	"adaptive_max_pool1d": adaptive(1), "adaptive_max_pool2d": adaptive(2), "adaptive_max_pool3d": adaptive(3),
 	"interpolate": interpolate,
 
-	"matmul": product, "mm": product, "bmm": product, "linear": product, "addmm": product, "baddbmm": product, "gemm": product, "einsum": einsum,
+	"matmul": product, "mm": product, "bmm": product, "linear": product, "addmm": product, "baddbmm": product,
+	"gemm": product, "einsum": einsum,
 
-	"batch_norm": channelNorm, "group_norm": channelNorm, "instance_norm": channelNorm, "layer_norm": rowNorm, "rms_norm": rowNorm,
-	"inverse_std": reduction, "log_sum": reduction, "sum_squares": reduction, "running_mean": running, "running_var": running, "lp_normalize": along("dim"),
+	"batch_norm": channelNorm, "group_norm": channelNorm, "instance_norm": channelNorm, "layer_norm": rowNorm,
+	"rms_norm":    rowNorm,
+	"inverse_std": reduction, "log_sum": reduction, "sum_squares": reduction, "running_mean": running,
+	"running_var": running, "lp_normalize": along("dim"),
 	"mean_variance_normalization": overAxes("axes"), "scaled_dot_product_attention": attention,
 	"minmax": state, "zscore": state,
 	"cast": func(b *builder) made {
 		v, _ := b.any()
-		return made{attributes{"dtype": []string{"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}[b.IntN(8)]}, []int{v}}
+		return made{attributes{
+			"dtype": []string{"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}[b.IntN(8)],
+		}, []int{v}}
 	},
 	"quantize_linear": func(b *builder) made {
 		v, s := b.ranked(1, 2, 3, 4)
@@ -51,7 +58,8 @@ var makers = map[string]func(b *builder) made{
 	},
 	"softmax": along("dim"), "log_softmax": along("dim"), "cumsum": along("dim"), "sort": ordered, "topk": ordered,
 	"argmax": oneAxis, "argmin": oneAxis, "max": oneAxis, "min": oneAxis,
-	"all": reduction, "any": reduction, "amax": reduction, "amin": reduction, "mean": reduction, "prod": reduction, "sum": reduction, "logsumexp": reduction,
+	"all": reduction, "any": reduction, "amax": reduction, "amin": reduction, "mean": reduction, "prod": reduction,
+	"sum": reduction, "logsumexp": reduction,
 	"linalg_vector_norm": reduction, "std": reduction, "var": reduction,
 	"fft_fft": fourier, "fft_ifft": fourier, "fft_rfft": fourier, "fft_irfft": fourier,
 	"complex_mul": func(b *builder) made {
@@ -124,7 +132,8 @@ var makers = map[string]func(b *builder) made{
 		v, s := b.any()
 		a := b.IntN(len(s))
 		first := b.IntN(s[a])
-		return made{attributes{"dim": []int{a}, "start": []int{first}, "end": []int{first + 1 + b.IntN(s[a])}, "step": []int{1 + b.IntN(3)}}, []int{v}}
+		return made{attributes{"dim": []int{a}, "start": []int{first}, "end": []int{first + 1 + b.IntN(s[a])},
+			"step": []int{1 + b.IntN(3)}}, []int{v}}
 	},
 	"select": func(b *builder) made {
 		v, s := b.any()
@@ -138,11 +147,13 @@ var makers = map[string]func(b *builder) made{
 	},
 	"pixel_unshuffle": func(b *builder) made {
 		f := 1 + b.IntN(3)
-		return made{attributes{"downscale_factor": f}, []int{b.like(1+b.IntN(2), 1+b.IntN(3), f*(1+b.IntN(3)), f*(1+b.IntN(3)))}}
+		return made{attributes{"downscale_factor": f},
+			[]int{b.like(1+b.IntN(2), 1+b.IntN(3), f*(1+b.IntN(3)), f*(1+b.IntN(3)))}}
 	},
 	"depth_to_space": func(b *builder) made {
 		f := 1 + b.IntN(3)
-		return made{attributes{"blocksize": f, "mode": []string{"DCR", "CRD"}[b.IntN(2)]}, []int{b.like(1+b.IntN(2), f*f*(1+b.IntN(3)), 1+b.IntN(4), 1+b.IntN(4))}}
+		return made{attributes{"blocksize": f, "mode": []string{"DCR", "CRD"}[b.IntN(2)]},
+			[]int{b.like(1+b.IntN(2), f*f*(1+b.IntN(3)), 1+b.IntN(4), 1+b.IntN(4))}}
 	},
 	"space_to_depth": func(b *builder) made {
 		f := 1 + b.IntN(3)

@@ -131,7 +131,8 @@ func numbers(r *rand.Rand, shape []int) *tensor.Tensor {
 			v = []float64{math.Copysign(0, -1), 0, -1}[r.IntN(3)]
 		}
 		if hard && r.IntN(12) == 0 {
-			v = []float64{math.Inf(1), math.Inf(-1), fp16.NaN, math.Copysign(0, -1), 0, 0x1p-149, -0x1p-140, math.MaxFloat32, 65520, 0x1p-24}[r.IntN(10)]
+			v = []float64{math.Inf(1), math.Inf(-1), fp16.NaN, math.Copysign(0, -1), 0, 0x1p-149, -0x1p-140,
+				math.MaxFloat32, 65520, 0x1p-24}[r.IntN(10)]
 		}
 		t.Data[i] = fp16.Float32.Round(v)
 	}
@@ -226,7 +227,9 @@ func (b *builder) there(fits func(t graph.Type) bool) (int, bool) {
 
 // ranked returns a value of floating-point numbers of one of those ranks, and its shape.
 func (b *builder) ranked(ranks ...int) (int, []int) {
-	if v, ok := b.there(func(t graph.Type) bool { return t.Format != fp16.Int64 && slices.Contains(ranks, len(t.Shape)) }); ok {
+	if v, ok := b.there(func(t graph.Type) bool {
+		return t.Format != fp16.Int64 && slices.Contains(ranks, len(t.Shape))
+	}); ok {
 		return v, b.types[v].Shape
 	}
 	s := b.shape(ranks[b.IntN(len(ranks))])

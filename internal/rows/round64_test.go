@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/internal/asm"
 )
 
-// TestRoundSlice: the kernel rounds as the definition does: all numbers of 16 bits, those half-way between two and next to
-// these, subnormal and too large ones, NaNs with payloads, and numbers at random.
+// TestRoundSlice: the kernel rounds as the definition does: all numbers of 16 bits, those half-way between two and next
+// to these, subnormal and too large ones, NaNs with payloads, and numbers at random.
 func TestRoundSlice(t *testing.T) {
 	defer asm.Use(asm.ISA())
 	r := rand.New(rand.NewPCG(4, 4))
@@ -28,7 +28,8 @@ func TestRoundSlice(t *testing.T) {
 				half := v + f.Ulp(v)/2
 				x = append(x, v, half, math.Nextafter(half, 0), math.Nextafter(half, math.Inf(1)))
 			}
-			x = append(x, math.Float64frombits(0x7ff0000000000001), math.Float64frombits(0xfff8000000000abc), math.MaxFloat64, -math.MaxFloat64, 0x1p-1074, -0x1p-1074)
+			x = append(x, math.Float64frombits(0x7ff0000000000001), math.Float64frombits(0xfff8000000000abc),
+				math.MaxFloat64, -math.MaxFloat64, 0x1p-1074, -0x1p-1074)
 			for range 1 << 17 {
 				x = append(x, math.Float64frombits(r.Uint64()), math.Ldexp(r.Float64()-.5, r.IntN(60)-40))
 			}
@@ -41,7 +42,8 @@ func TestRoundSlice(t *testing.T) {
 			RoundSlice(f, inPlace, inPlace)
 			for i, w := range want {
 				if math.Float64bits(got[i]) != math.Float64bits(w) || math.Float64bits(inPlace[i]) != math.Float64bits(w) {
-					t.Fatalf("%s, %v of %x: %x and, in place, %x, want %x", isa, f, math.Float64bits(x[i]), math.Float64bits(got[i]), math.Float64bits(inPlace[i]), math.Float64bits(w))
+					t.Fatalf("%s, %v of %x: %x and, in place, %x, want %x", isa, f, math.Float64bits(x[i]),
+						math.Float64bits(got[i]), math.Float64bits(inPlace[i]), math.Float64bits(w))
 				}
 			}
 			if got[len(x)] != 7 {

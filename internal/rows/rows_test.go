@@ -16,7 +16,9 @@ func row(r *rand.Rand, f fp16.Format, pixels int) []float32 {
 	for i := range x {
 		v := math.Ldexp(r.NormFloat64(), r.IntN(40)-20)
 		if r.IntN(9) == 0 {
-			v = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -0x1p-24, 65504, -0x1p127}[r.IntN(9)]
+			v = []float64{
+				0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -0x1p-24, 65504, -0x1p127,
+			}[r.IntN(9)]
 		}
 		x[i] = float32(f.Round(v))
 	}
@@ -46,13 +48,17 @@ func TestOperations(t *testing.T) {
 					run  func(dst, x, n []float32)
 					want func(x, n, s float64) float64
 				}{
-					"add":      {func(dst, x, n []float32) { o.Add(dst, x, n) }, func(x, n, s float64) float64 { return rn(x + n) }},
-					"noise":    {func(dst, x, n []float32) { o.Noise(dst, x, n, &s) }, func(x, n, s float64) float64 { return rn(x + rn(rn(n)*s)) }},
-					"modulate": {func(dst, x, n []float32) { o.Modulate(dst, x, n, &s) }, func(x, n, s float64) float64 { return rn(x * rn(1+rn(rn(n)*s))) }},
-					"mul":      {func(dst, x, n []float32) { o.Mul(dst, x, n) }, func(x, n, s float64) float64 { return rn(x * n) }},
-					"scale":    {func(dst, x, n []float32) { o.Scale(dst, x, &s) }, func(x, n, s float64) float64 { return rn(x * s) }},
-					"shift":    {func(dst, x, n []float32) { o.Shift(dst, x, &s) }, func(x, n, s float64) float64 { return rn(x + s) }},
-					"round":    {func(dst, x, n []float32) { o.Round(dst, n) }, func(x, n, s float64) float64 { return rn(n) }},
+					"add": {func(dst, x, n []float32) { o.Add(dst, x, n) }, func(x, n, s float64) float64 { return rn(x + n) }},
+					"noise": {func(dst, x, n []float32) { o.Noise(dst, x, n, &s) },
+						func(x, n, s float64) float64 { return rn(x + rn(rn(n)*s)) }},
+					"modulate": {func(dst, x, n []float32) { o.Modulate(dst, x, n, &s) },
+						func(x, n, s float64) float64 { return rn(x * rn(1+rn(rn(n)*s))) }},
+					"mul": {func(dst, x, n []float32) { o.Mul(dst, x, n) }, func(x, n, s float64) float64 { return rn(x * n) }},
+					"scale": {func(dst, x, n []float32) { o.Scale(dst, x, &s) },
+						func(x, n, s float64) float64 { return rn(x * s) }},
+					"shift": {func(dst, x, n []float32) { o.Shift(dst, x, &s) },
+						func(x, n, s float64) float64 { return rn(x + s) }},
+					"round": {func(dst, x, n []float32) { o.Round(dst, n) }, func(x, n, s float64) float64 { return rn(n) }},
 				} {
 					dst := make([]float32, len(x))
 					op.run(dst, x, n)
@@ -144,7 +150,8 @@ func TestLayout(t *testing.T) {
 						want = in[i%8][i/8]
 					}
 					if float64(v) != want {
-						t.Fatalf("%s, %d pixels, %d channels: channel %d of pixel %d is %v, want %v", isa, pixels+1, channels, i%8, i/8, v, want)
+						t.Fatalf("%s, %d pixels, %d channels: channel %d of pixel %d is %v, want %v",
+							isa, pixels+1, channels, i%8, i/8, v, want)
 					}
 				}
 				rows.Scatter(back, dst)

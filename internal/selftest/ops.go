@@ -92,13 +92,15 @@ func operations() []Case {
 		}})
 	}
 	for _, c := range []struct{ k, stride int }{{1, 1}, {3, 1}, {5, 1}, {7, 1}, {3, 2}, {7, 2}} {
-		all = append(all, Case{fmt.Sprintf("fast/conv%dx%d-stride%d", c.k, c.k, c.stride), func(int) (string, error) { return fast(c.k, c.stride), nil }})
+		all = append(all, Case{fmt.Sprintf("fast/conv%dx%d-stride%d", c.k, c.k, c.stride),
+			func(int) (string, error) { return fast(c.k, c.stride), nil }})
 	}
 	for _, c := range []struct {
 		name  string
 		apply func() *tensor.Tensor
 	}{{"products", fastProducts}, {"softmax", fastSoftmax}, {"layer-norm", fastLayer}} {
-		all = append(all, Case{"fast/" + c.name, func(int) (string, error) { return hashed(fp16.Float32, c.apply().Data), nil }})
+		all = append(all,
+			Case{"fast/" + c.name, func(int) (string, error) { return hashed(fp16.Float32, c.apply().Data), nil }})
 	}
 	return all
 }
@@ -125,7 +127,8 @@ func fastLayer() *tensor.Tensor {
 func fast(k, stride int) string {
 	p := conv.Square(stride, k/2, conv.Circular)
 	h, w := p.OutSize(13, 18, k, k)
-	x, weight, y := field(fp16.Float32, 13, 3, 20, 13, 18), field(fp16.Float32, 14, 28, 20, k, k), tensor.New(fp16.Float32, 3, 28, h, w)
+	x, weight, y := field(fp16.Float32, 13, 3, 20, 13, 18), field(fp16.Float32, 14, 28, 20, k, k),
+		tensor.New(fp16.Float32, 3, 28, h, w)
 	conv.Forward(y, x, conv.NewKernel(weight, field(fp16.Float32, 15, 1, 1, 1, 28).Data).Fast(), p)
 	return hashed(fp16.Float32, y.Data)
 }
@@ -147,7 +150,8 @@ var ops = []struct {
 	{"conv-transpose", func(src, dst fp16.Format) *tensor.Tensor {
 		x, w := field(src, 1, 2, 4, 7, 9), field(narrow(src), 2, 4, 5, 2, 2)
 		y := tensor.New(dst, 2, 5, 14, 18)
-		conv.Transposed(y, x, conv.NewTransposedKernel(w, field(narrow(src), 3, 1, 1, 1, 5).Data), conv.Square(2, 0, conv.Zeros))
+		conv.Transposed(y, x, conv.NewTransposedKernel(w, field(narrow(src), 3, 1, 1, 1, 5).Data),
+			conv.Square(2, 0, conv.Zeros))
 		return y
 	}},
 	{"avg-pool", func(src, dst fp16.Format) *tensor.Tensor {

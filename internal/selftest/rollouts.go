@@ -32,7 +32,9 @@ var setups = []struct {
 		operator.Config{NumLayers: 1, Activation: "relu", Normalization: "layer", NoiseType: "dropout", NoiseScale: 0.25},
 		rollout.Config{Policy: rollout.Residual, Dt: 0.1}},
 	{"autoregressive-batch-tanh",
-		operator.Config{NumLayers: 2, Activation: "tanh", Normalization: "batch", NoiseType: "multiplicative", NoiseScale: 0.05},
+		operator.Config{
+			NumLayers: 2, Activation: "tanh", Normalization: "batch", NoiseType: "multiplicative", NoiseScale: 0.05,
+		},
 		rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.ZScore, Clamp: &[2]float64{-2, 2}}},
 	{"convex-none-gelu",
 		operator.Config{NumLayers: 1, KernelSize: 5, Activation: "gelu", Normalization: "none"},

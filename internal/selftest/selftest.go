@@ -89,7 +89,8 @@ func Run(threads []int) (*Report, error) {
 				}
 				r.Runs++
 				if d != known[c.Name] {
-					r.Failed = append(r.Failed, fmt.Sprintf("%s, %d threads, batch %d: digest %.16s, known %.16s", c.Name, n, batch, d, known[c.Name]))
+					r.Failed = append(r.Failed, fmt.Sprintf("%s, %d threads, batch %d: digest %.16s, known %.16s",
+						c.Name, n, batch, d, known[c.Name]))
 				}
 				if _, again := seen[c.Name]; !again {
 					seen[c.Name] = d

@@ -280,7 +280,8 @@ func (o *Object) Close() error {
 	}
 	sort.Strings(unknown)
 	sort.Strings(known)
-	return o.Errorf(unknown[0], "unknown key:%s want one of %s", fault.Meant(Word(unknown[0]), known), clip(strings.Join(known, ", "), 150))
+	return o.Errorf(unknown[0], "unknown key:%s want one of %s",
+		fault.Meant(Word(unknown[0]), known), clip(strings.Join(known, ", "), 150))
 }
 
 // Finite reports whether v is neither NaN nor infinite.

@@ -34,7 +34,8 @@ func TestValues(t *testing.T) {
 		{`7.0`, func(o *Object) any { return o.Int("k", 1, 0, 9) }, nil, "7.0: want an integer from 0 to 9"},
 		{`"7"`, func(o *Object) any { return o.Int("k", 1, 0, 9) }, nil, `"7": want an integer from 0 to 9`},
 		{`[7]`, func(o *Object) any { return o.Int("k", 1, 0, 9) }, nil, "[7]: want an integer from 0 to 9"},
-		{`9223372036854775808`, func(o *Object) any { return o.Int("k", 1, 0, math.MaxInt64) }, nil, "9223372036854775808: want an integer from 0 to 9223372036854775807"},
+		{`9223372036854775808`, func(o *Object) any { return o.Int("k", 1, 0, math.MaxInt64) }, nil,
+			"9223372036854775808: want an integer from 0 to 9223372036854775807"},
 		{`3`, func(o *Object) any { return o.Int("k", 2, 2, 2) }, nil, "3: want 2"},
 		{`true`, func(o *Object) any { return o.Int("k", 2, 2, 2) }, nil, "true: want 2"},
 
@@ -82,7 +83,8 @@ func TestValues(t *testing.T) {
 		{`{"x": 1, "x": 1}`, child, nil, "x: given twice: want it once"},
 		{`null`, child, nil, ""},
 		{`"` + strings.Repeat("ä", 100) + `"`, child, nil, "want a JSON object"},
-		{`"` + strings.Repeat("ä", 100) + `"`, func(o *Object) any { return o.Float("k", 1) }, nil, `"` + strings.Repeat("ä", 28) + `...: want a finite number`},
+		{`"` + strings.Repeat("ä", 100) + `"`, func(o *Object) any { return o.Float("k", 1) }, nil,
+			`"` + strings.Repeat("ä", 28) + `...: want a finite number`},
 	} {
 		o := parse(t, `{"k": `+k.value+`}`)
 		got := k.get(o)
@@ -134,7 +136,8 @@ func TestClose(t *testing.T) {
 		{`{"b": 1, "c": 2}`, `f.json: a.b.c: unknown key: want one of b`, func(o *Object) { o.String("b", "") }},
 		{`{}`, `f.json: a.b.b: 1 is wrong`, func(o *Object) { o.Fail("b", "%d is wrong", 1); o.Fail("b", "again") }},
 		{`{"\n": 1}`, `f.json: a.b."\n": unknown key: want one of `, func(*Object) {}},
-		{`{"` + strings.Repeat("k", 100) + `": 1}`, `f.json: a.b."` + strings.Repeat("k", 57) + `...": unknown key: want one of `, func(*Object) {}},
+		{`{"` + strings.Repeat("k", 100) + `": 1}`,
+			`f.json: a.b."` + strings.Repeat("k", 57) + `...": unknown key: want one of `, func(*Object) {}},
 	} {
 		o := parse(t, k.data)
 		k.read(o)
@@ -150,8 +153,10 @@ func TestClose(t *testing.T) {
 // which no key is lost.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `{"k": 1}`, `{"k": [1, null]}`, `{"k": 1, "k": 2}`, `{"k": 1, "\u006b": 2}`, `{}}`, `{} {}`, `[{}]`, `{"k": 1e400}`, `{"k": -1}`,
-		`{"k": {"x": null}}`, "\xef\xbb\xbf{}", `{"k": "\ud800"}`, "{\"\xff\": 1, \"\xfe\": 2}", `{"k": 18446744073709551615}`, `{,}`, `{"k":}`, `{"k" 1}`, strings.Repeat("9", 5000), "{\"k\": 1}\x00",
+		`{}`, `{"k": 1}`, `{"k": [1, null]}`, `{"k": 1, "k": 2}`, `{"k": 1, "\u006b": 2}`, `{}}`, `{} {}`, `[{}]`,
+		`{"k": 1e400}`, `{"k": -1}`,
+		`{"k": {"x": null}}`, "\xef\xbb\xbf{}", `{"k": "\ud800"}`, "{\"\xff\": 1, \"\xfe\": 2}",
+		`{"k": 18446744073709551615}`, `{,}`, `{"k":}`, `{"k" 1}`, strings.Repeat("9", 5000), "{\"k\": 1}\x00",
 	} {
 		f.Add([]byte(s))
 	}

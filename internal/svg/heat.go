@@ -27,8 +27,8 @@ func Heat(size float64, h, w int, v []float64, limit float64) string {
 	}
 	scale := size / float64(max(h, w, 1))
 	c := New(float64(w)*scale, float64(h)*scale)
-	c.printf(`<image width="%s" height="%s" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,%s"/>`,
-		num(c.w), num(c.h), base64.StdEncoding.EncodeToString(b.Bytes()))
+	c.printf(`<image width="%s" height="%s" preserveAspectRatio="none" style="image-rendering:pixelated" `+
+		`href="data:image/png;base64,%s"/>`, num(c.w), num(c.h), base64.StdEncoding.EncodeToString(b.Bytes()))
 	c.printf(`<rect width="%s" height="%s" class="frame"/>`, num(c.w), num(c.h))
 	return c.String()
 }
@@ -39,7 +39,8 @@ func Legend(w, limit float64) string {
 	const n = 41
 	for i := range n {
 		col := shade(float64(i-n/2) / (n / 2))
-		c.printf(`<rect x="%s" y="0" width="%s" height="14" fill="%s"/>`, num(float64(i)*w/n), num(w/n+0.5), fmt.Sprintf("#%02x%02x%02x", col.R, col.G, col.B))
+		c.printf(`<rect x="%s" y="0" width="%s" height="14" fill="%s"/>`,
+			num(float64(i)*w/n), num(w/n+0.5), fmt.Sprintf("#%02x%02x%02x", col.R, col.G, col.B))
 	}
 	c.Text(0, 30, "start", "label", fmt.Sprintf("%.3g", -limit))
 	c.Text(w/2, 30, "middle", "label", "0")

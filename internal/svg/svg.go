@@ -43,17 +43,20 @@ func (c *Canvas) Dot(x, y, r float64, class, tip string) {
 
 // Rect draws a rectangle.
 func (c *Canvas) Rect(x, y, w, h float64, class, tip string) {
-	c.printf(`<rect x="%s" y="%s" width="%s" height="%s" class="%s">%s</rect>`, num(x), num(y), num(w), num(h), escape(class), title(tip))
+	c.printf(`<rect x="%s" y="%s" width="%s" height="%s" class="%s">%s</rect>`,
+		num(x), num(y), num(w), num(h), escape(class), title(tip))
 }
 
 // Text writes a text; anchor is start, middle or end.
 func (c *Canvas) Text(x, y float64, anchor, class, text string) {
-	c.printf(`<text x="%s" y="%s" text-anchor="%s" class="%s">%s</text>`, num(x), num(y), escape(anchor), escape(class), escape(text))
+	c.printf(`<text x="%s" y="%s" text-anchor="%s" class="%s">%s</text>`,
+		num(x), num(y), escape(anchor), escape(class), escape(text))
 }
 
 // String returns the picture as an svg element.
 func (c *Canvas) String() string {
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img">`, num(c.w), num(c.h), num(c.w), num(c.h)) +
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img">`,
+		num(c.w), num(c.h), num(c.w), num(c.h)) +
 		"\n" + c.b.String() + "</svg>"
 }
 

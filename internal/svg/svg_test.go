@@ -54,7 +54,10 @@ func points(t *testing.T, s string) (xs, ys []float64) {
 // everything stays in the frame.
 func TestChart(t *testing.T) {
 	c := Chart{W: 500, H: 300, XLabel: "step", Upward: []Mark{{3, "horizon <1>"}}, Across: []Mark{{1, "expected"}},
-		Series: []Series{{"a", []float64{1, 2, 3, 4, 5, 6, 7}, []float64{0.1, 1, 10, math.NaN(), 100, 0, 1000}}, {"b", []float64{1, 7}, []float64{5, 5}}}}
+		Series: []Series{
+			{"a", []float64{1, 2, 3, 4, 5, 6, 7}, []float64{0.1, 1, 10, math.NaN(), 100, 0, 1000}},
+			{"b", []float64{1, 7}, []float64{5, 5}},
+		}}
 	s := c.String()
 	e := elements(t, s)
 	lines := e["polyline"]

@@ -34,7 +34,8 @@ func open(t *testing.T, b []byte) []byte {
 func TestShard(t *testing.T) {
 	for _, level := range []int{0, 5} {
 		dir := t.TempDir()
-		a := &Array{Shape: []int{3, 4, 5}, Type: fp16.Float16, Rows: 2, Piece: []int{1, 2, 5}, Gzip: level, Names: []string{"a", "b", "c"}}
+		a := &Array{Shape: []int{3, 4, 5}, Type: fp16.Float16, Rows: 2, Piece: []int{1, 2, 5}, Gzip: level,
+			Names: []string{"a", "b", "c"}}
 		if a.Files() != 2 {
 			t.Fatal(a.Files())
 		}
@@ -94,7 +95,8 @@ func TestShard(t *testing.T) {
 // TestWhole: a file of one piece is filled up with zeros; what it was before an error stays.
 func TestWhole(t *testing.T) {
 	dir := t.TempDir()
-	a := &Array{Shape: []int{3, 2}, Type: fp16.Float64, Rows: 4, Names: []string{"a", "b"}, Attributes: map[string]any{"unit": "1"}}
+	a := &Array{Shape: []int{3, 2}, Type: fp16.Float64, Rows: 4, Names: []string{"a", "b"},
+		Attributes: map[string]any{"unit": "1"}}
 	fill := func(n int, err error) error {
 		return a.WriteFile(dir, "y", 0, func(put func([]float64) error) error {
 			if e := put(slices.Repeat([]float64{7}, n)); e != nil {

@@ -38,7 +38,8 @@ func ExampleCheck() {
 		log.Fatal(err)
 	}
 	for range 2 {
-		r, err := forward.Check(context.Background(), forward.Question{Name: "a softmax", Graph: g, Inputs: []*tensor.Tensor{in}, Claim: claim, Outputs: out})
+		r, err := forward.Check(context.Background(),
+			forward.Question{Name: "a softmax", Graph: g, Inputs: []*tensor.Tensor{in}, Claim: claim, Outputs: out})
 		if err != nil {
 			log.Fatal(err)
 		}

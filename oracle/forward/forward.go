@@ -47,7 +47,8 @@ func Check(ctx context.Context, q Question) (*report.Report, error) {
 		return nil, err
 	}
 	began := time.Now()
-	f := &findings{q: &q, r: &report.Report{FirstStep: -1, FirstRealization: -1, Claim: q.Claim.String(), Subject: q.subject(), Noise: report.NoiseReport{Stream: "none"}}}
+	f := &findings{q: &q, r: &report.Report{FirstStep: -1, FirstRealization: -1, Claim: q.Claim.String(),
+		Subject: q.subject(), Noise: report.NoiseReport{Stream: "none"}}}
 	for i := range pieces {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -71,7 +72,8 @@ func Check(ctx context.Context, q Question) (*report.Report, error) {
 // recordedIn reports whether a network was recorded in a format: an input or a constant is of it.
 func (q *Question) recordedIn(f fp16.Format) bool {
 	of := func(t *tensor.Tensor) bool { return t != nil && t.Format == f }
-	return slices.ContainsFunc(q.Inputs, of) || slices.ContainsFunc(q.Graph.Values, func(v graph.Value) bool { return of(v.Const) })
+	return slices.ContainsFunc(q.Inputs, of) ||
+		slices.ContainsFunc(q.Graph.Values, func(v graph.Value) bool { return of(v.Const) })
 }
 
 // check refuses numbers that are not the graph's.

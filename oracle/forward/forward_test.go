@@ -68,7 +68,9 @@ func open(t *testing.T, name string) fixture {
 
 // run evaluates a network as a device in a mode does, with another operation or other inputs in one node,
 // and returns its output and all values.
-func (f fixture) run(t *testing.T, mode graph.Mode, broken func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op) (*tensor.Tensor, map[int]*tensor.Tensor) {
+func (f fixture) run(
+	t *testing.T, mode graph.Mode, broken func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op,
+) (*tensor.Tensor, map[int]*tensor.Tensor) {
 	t.Helper()
 	var types []graph.Type
 	for _, x := range f.inputs {
@@ -117,13 +119,17 @@ func alone(mode graph.Mode, op graph.Op, in []*tensor.Tensor) (*tensor.Tensor, e
 	return out[0], nil
 }
 
-func check(t *testing.T, f fixture, precision, autocast string, out *tensor.Tensor, layers map[int]*tensor.Tensor) *report.Report {
+func check(
+	t *testing.T, f fixture, precision, autocast string, out *tensor.Tensor, layers map[int]*tensor.Tensor,
+) *report.Report {
 	t.Helper()
 	claim, err := forward.ParseClaim(precision, autocast)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := forward.Check(context.Background(), forward.Question{Name: "net", Graph: f.graph, Inputs: f.inputs, Claim: claim, Outputs: []*tensor.Tensor{out}, Layers: layers})
+	r, err := forward.Check(context.Background(), forward.Question{
+		Name: "net", Graph: f.graph, Inputs: f.inputs, Claim: claim, Outputs: []*tensor.Tensor{out}, Layers: layers,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +164,8 @@ func TestHalf(t *testing.T) {
 	if r := check(t, f, "float32", "", out, nil); r.Verdict != report.FailPrecision {
 		t.Errorf("bfloat16 sold as float32: %s: %s", r.Verdict, r.Reason)
 	}
-	if r := check(t, f, "bfloat16", "cpu", f.torch, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "float32") {
+	if r := check(t, f, "bfloat16", "cpu", f.torch, nil); r.Verdict != report.PassAccurate ||
+		!strings.Contains(r.Contract, "float32") {
 		t.Errorf("float32 for bfloat16: %s, %s: %s", r.Verdict, r.Contract, r.Reason)
 	}
 }
@@ -176,7 +183,8 @@ func TestFused(t *testing.T) {
 			at = max(at, kernel[v])
 		}
 		for k, v := range n.In {
-			if product || strings.Contains(name, "pool") || name == "interpolate" || kernel[v] != at && f.graph.Values[v].Const == nil {
+			if product || strings.Contains(name, "pool") || name == "interpolate" ||
+				kernel[v] != at && f.graph.Values[v].Const == nil {
 				in[k] = in[k].Clone()
 				fp16.BFloat16.RoundSlice(in[k].Data, in[k].Data)
 			}
@@ -195,7 +203,8 @@ func TestFused(t *testing.T) {
 	for _, format := range []fp16.Format{fp16.Float32, fp16.BFloat16} { // as it stores
 		format.RoundSlice(out.Data, out.Data)
 		out.Format = format
-		if r := check(t, f, "bfloat16", "cpu", out, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "one kernel") {
+		if r := check(t, f, "bfloat16", "cpu", out, nil); r.Verdict != report.PassAccurate ||
+			!strings.Contains(r.Contract, "one kernel") {
 			t.Errorf("%v: %s, %s: %s", format, r.Verdict, r.Contract, r.Reason)
 		}
 	}
@@ -219,7 +228,9 @@ func TestWindowed(t *testing.T) {
 	}
 	g := graph.New(nil)
 	v := g.Add(bind("conv2d", ""), "product", g.Input("x"), g.Constant("weight", w))
-	for _, op := range []graph.Op{bind("mul", `{"other": 0.3}`), bind("sigmoid", ""), bind("avg_pool2d", `{"kernel_size": [2, 2]}`)} {
+	for _, op := range []graph.Op{
+		bind("mul", `{"other": 0.3}`), bind("sigmoid", ""), bind("avg_pool2d", `{"kernel_size": [2, 2]}`),
+	} {
 		v = g.Add(op, fmt.Sprint("v", v), v)
 	}
 	g.Outputs = []int{v}
@@ -235,7 +246,8 @@ func TestWindowed(t *testing.T) {
 		}
 		out.Data[i] = half(out.Data[i])
 	}
-	rep, err := forward.Check(context.Background(), forward.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{out}, Claim: claim})
+	rep, err := forward.Check(context.Background(),
+		forward.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{out}, Claim: claim})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +284,9 @@ func TestKeptStatistics(t *testing.T) {
 	}
 	g := graph.New(nil)
 	v := g.Input("x")
-	for _, op := range []graph.Op{bind("relu", ""), bind("instance_norm", `{"eps": 1e-05}`), bind("neg", ""), bind("relu", "")} {
+	for _, op := range []graph.Op{
+		bind("relu", ""), bind("instance_norm", `{"eps": 1e-05}`), bind("neg", ""), bind("relu", ""),
+	} {
 		v = g.Add(op, fmt.Sprint("v", v), v)
 	}
 	g.Outputs = []int{v}
@@ -300,7 +314,8 @@ func TestKeptStatistics(t *testing.T) {
 				out.Data[n*k+i] = max(0, -half(float64((v-mean)*rstd)))
 			}
 		}
-		rep, err := forward.Check(context.Background(), forward.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{out}, Claim: claim})
+		rep, err := forward.Check(context.Background(),
+			forward.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{out}, Claim: claim})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,8 +334,11 @@ func TestPureCasts(t *testing.T) {
 	less := f.graph.Add(graph.Binary{Of: pointwise.Less}, "less", x, y)
 	number := f.graph.Add(graph.Cast{Dtype: "float32"}, "number", less)
 	base := f.graph.Constant("base", tensor.New(fp16.Float32, 2))
-	f.graph.Outputs = []int{f.graph.Add(graph.IndexAdd{}, "sum", base, f.graph.Constant("at", tensor.Of(fp16.Int64, []float64{0, 1, 1, 1}, 4)), number)}
-	f.inputs = []*tensor.Tensor{tensor.Of(fp16.Float32, []float64{1, 2, 3, 4}, 4), tensor.Of(fp16.Float32, []float64{2, 3, 1, 5}, 4)}
+	f.graph.Outputs = []int{f.graph.Add(graph.IndexAdd{}, "sum", base,
+		f.graph.Constant("at", tensor.Of(fp16.Int64, []float64{0, 1, 1, 1}, 4)), number)}
+	f.inputs = []*tensor.Tensor{
+		tensor.Of(fp16.Float32, []float64{1, 2, 3, 4}, 4), tensor.Of(fp16.Float32, []float64{2, 3, 1, 5}, 4),
+	}
 	r := check(t, f, "float16", "none", tensor.Of(fp16.Float16, []float64{1, 2}, 2), nil)
 	if r.Verdict != report.PassConforming {
 		t.Errorf("%s: %s %v", r.Verdict, r.Reason, r.Skipped)
@@ -349,7 +367,8 @@ func TestFaults(t *testing.T) {
 			o, _ := graph.Bind("gelu", []byte(`{"approximate": "tanh"}`))
 			return o
 		}},
-		{"painn", "scatter_nd", 2, func(op graph.Op, in []*tensor.Tensor) graph.Op { return graph.ScatterND{Reduce: "none"} }},
+		{"painn", "scatter_nd", 2,
+			func(op graph.Op, in []*tensor.Tensor) graph.Op { return graph.ScatterND{Reduce: "none"} }},
 		{"unet", "instance_norm", 4, func(op graph.Op, in []*tensor.Tensor) graph.Op {
 			n := op.(graph.InstanceNorm)
 			n.Eps = 1e-3
@@ -366,12 +385,13 @@ func TestFaults(t *testing.T) {
 				seen++
 			}
 		}
-		out, layers := f.run(t, graph.Mode{Precision: fp16.Float32}, func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op {
-			if i != at {
-				return nil
-			}
-			return k.fault(n.Op, in)
-		})
+		out, layers := f.run(t, graph.Mode{Precision: fp16.Float32},
+			func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op {
+				if i != at {
+					return nil
+				}
+				return k.fault(n.Op, in)
+			})
 		if r := check(t, f, "float32", "", out, nil); !r.Verdict.Failed() || r.FirstLayer != "" {
 			t.Errorf("%s of %s: %s, layer %q: %s", k.op, k.net, r.Verdict, r.FirstLayer, r.Reason)
 		}
@@ -391,10 +411,14 @@ func TestRefused(t *testing.T) {
 	}
 	q := forward.Question{Graph: f.graph, Inputs: f.inputs, Claim: claim}
 	for want, change := range map[string]func(q *forward.Question){
-		"no numbers of the device":                  func(q *forward.Question) {},
-		"0 inputs: want 1":                          func(q *forward.Question) { q.Inputs = nil },
-		"linear: numbers of shape [3]: want [1 10]": func(q *forward.Question) { q.Outputs = []*tensor.Tensor{tensor.New(fp16.Float32, 3)} },
-		"linear: int64 numbers: want float32":       func(q *forward.Question) { q.Outputs = []*tensor.Tensor{tensor.New(fp16.Int64, 1, 10)} },
+		"no numbers of the device": func(q *forward.Question) {},
+		"0 inputs: want 1":         func(q *forward.Question) { q.Inputs = nil },
+		"linear: numbers of shape [3]: want [1 10]": func(q *forward.Question) {
+			q.Outputs = []*tensor.Tensor{tensor.New(fp16.Float32, 3)}
+		},
+		"linear: int64 numbers: want float32": func(q *forward.Question) {
+			q.Outputs = []*tensor.Tensor{tensor.New(fp16.Int64, 1, 10)}
+		},
 	} {
 		ask := q
 		change(&ask)

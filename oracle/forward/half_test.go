@@ -72,7 +72,9 @@ func TestHalfDevices(t *testing.T) {
 		t.Fatalf("%d networks: %v", len(paths), err)
 	}
 	for _, path := range paths {
-		for kind, want := range map[string]func(report.Verdict) bool{"right": report.Verdict.Passed, "wrong": report.Verdict.Failed} {
+		for kind, want := range map[string]func(report.Verdict) bool{
+			"right": report.Verdict.Passed, "wrong": report.Verdict.Failed,
+		} {
 			q := recordedHalf(t, path, kind)
 			r, err := forward.Check(context.Background(), q)
 			if err != nil {

@@ -2,8 +2,8 @@ package forward
 
 // The numbers that decide, each with its class, as in package judge.
 const (
-	// set: the share of how far an output is from an earlier contract's numbers that a later one has at most where it is the
-	// device's.
+	// set: the share of how far an output is from an earlier contract's numbers that a later one has at most where it
+	// is the device's.
 	farNearer = .7
 	// work: the pieces in which single steps that are rounded are looked for, by nodes.
 	mostSearched = 8

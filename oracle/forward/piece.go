@@ -207,7 +207,8 @@ func (q *Question) under(p *piece, k lower.Contract, briefly bool) (*judge.Repor
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
-		if f, half := q.Claim.rules().Narrow(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure && !q.Claim.native || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
+		if f, half := q.Claim.rules().Narrow(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure &&
+			!q.Claim.native || !slices.Contains(q.Graph.Inputs, p.from[i]) && q.half(p.from[i]) && holds(f, x.Data)) {
 			x = lower.Rounded(x, f)
 			inputs[i] = x
 		}
@@ -221,7 +222,8 @@ func (q *Question) under(p *piece, k lower.Contract, briefly bool) (*judge.Repor
 	if err != nil {
 		return nil, err
 	}
-	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32, Shallow: len(g.Nodes) > mostSearched, Brief: briefly}
+	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32,
+		Shallow: len(g.Nodes) > mostSearched, Brief: briefly}
 	if f, half := q.Claim.rules().Narrow(); half {
 		ask.Narrow = f
 	}

@@ -21,7 +21,8 @@ import (
 func beside(t *testing.T, name string, seed uint64) forward.Question {
 	t.Helper()
 	c := randgraph.Of(name, seed)
-	q := forward.Question{Graph: c.Graph, Inputs: c.Inputs(0), Claim: forward.Claim{Mode: graph.Mode{Precision: fp16.Float32}}, Layers: map[int]*tensor.Tensor{}}
+	q := forward.Question{Graph: c.Graph, Inputs: c.Inputs(0),
+		Claim: forward.Claim{Mode: graph.Mode{Precision: fp16.Float32}}, Layers: map[int]*tensor.Tensor{}}
 	outputs := len(c.Graph.Outputs)
 	double, err := graph.Bind("mul", []byte(`{"other": 2}`))
 	if err != nil {
@@ -136,7 +137,9 @@ func TestHandedOn(t *testing.T) {
 	in := tensor.Of(fp16.Float32, []float64{1, 2, 3.5}, 3)
 	y := tensor.Of(fp16.Float32, []float64{5, 7, 9.5}, 3)
 	right := []*tensor.Tensor{y, in, tensor.Of(fp16.Float32, []float64{4, 5, 6}, 3), y}
-	q := forward.Question{Graph: g, Inputs: []*tensor.Tensor{in}, Claim: forward.Claim{Mode: graph.Mode{Precision: fp16.Float32}}}
+	q := forward.Question{
+		Graph: g, Inputs: []*tensor.Tensor{in}, Claim: forward.Claim{Mode: graph.Mode{Precision: fp16.Float32}},
+	}
 	for k := -1; k < len(right); k++ {
 		q.Outputs = slices.Clone(right)
 		if k >= 0 {

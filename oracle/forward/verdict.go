@@ -117,7 +117,8 @@ func (f *findings) measure(p *piece, a answer) {
 	e.MeanAbs = diff.Number(sum)
 	f.r.Steps = append(f.r.Steps, e)
 	o := &f.r.OneStep
-	o.MaxAbs, o.MeanAbs, o.RMSOverExpected = max(o.MaxAbs, e.MaxAbs), max(o.MeanAbs, e.MeanAbs), max(o.RMSOverExpected, diff.Number(math.Sqrt(a.Errors)))
+	o.MaxAbs, o.MeanAbs, o.RMSOverExpected = max(o.MaxAbs, e.MaxAbs), max(o.MeanAbs, e.MeanAbs),
+		max(o.RMSOverExpected, diff.Number(math.Sqrt(a.Errors)))
 }
 
 // exact evaluates a piece in float64.
@@ -125,7 +126,8 @@ func (p *piece) exact() ([]float64, error) { return lower.Exact(p.graph, p.input
 
 // fail adds a finding.
 func (f *findings) fail(p *piece, a answer) {
-	x := report.Finding{Verdict: f.kind(p, a), Gate: "statistics", Step: 1, Realization: -1, Layer: p.name, Slice: a.Region, Diagnosis: a.Fault, Excess: diff.Number(a.Errors)}
+	x := report.Finding{Verdict: f.kind(p, a), Gate: "statistics", Step: 1, Realization: -1, Layer: p.name,
+		Slice: a.Region, Diagnosis: a.Fault, Excess: diff.Number(a.Errors)}
 	if a.Violations > 0 {
 		x.Gate = "bound"
 	}
@@ -221,13 +223,16 @@ func (f *findings) conclude() *report.Report {
 	case f.judged == 0:
 		r.Verdict, r.Reason = report.NoPower, f.unjudged()+" Nothing was judged: this is no pass."
 	case len(f.powerless) == f.judged:
-		r.Verdict, r.Reason = report.NoPower, fmt.Sprintf("These inputs show nothing: what is right is one number everywhere, or next to zeros, in %s.", strings.Join(f.powerless, ", "))
+		r.Verdict, r.Reason = report.NoPower, fmt.Sprintf("These inputs show nothing: "+
+			"what is right is one number everywhere, or next to zeros, in %s.", strings.Join(f.powerless, ", "))
 	case len(r.Unjudged) > 0:
 		r.Verdict = r.Pass(report.PassConforming)
-		r.Reason = fmt.Sprintf("%s No fault was found in the %d %s that were judged: this is no pass.", f.unjudged(), f.judged, what)
+		r.Reason = fmt.Sprintf("%s No fault was found in the %d %s that were judged: this is no pass.",
+			f.unjudged(), f.judged, what)
 	case len(f.others) > 0:
 		r.Verdict, r.Contract = report.PassAccurate, f.q.Claim.String()+" with fewer roundings: "+strings.Join(f.others, "; ")
-		r.Reason = fmt.Sprintf("All %d %s that were judged are as accurate as %v or better: %s.", f.judged, what, f.q.Claim, strings.Join(f.others, "; "))
+		r.Reason = fmt.Sprintf("All %d %s that were judged are as accurate as %v or better: %s.",
+			f.judged, what, f.q.Claim, strings.Join(f.others, "; "))
 	default:
 		r.Verdict, r.Contract = report.PassConforming, f.q.Claim.String()
 		r.Reason = fmt.Sprintf("All %d %s that were judged are what %v gives.", f.judged, what, f.q.Claim)

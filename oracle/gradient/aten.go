@@ -103,8 +103,9 @@ var backwards = map[string]backward{
 			return nil
 		}},
 	"native_batch_norm_backward": {op: "batch_norm", given: "grad_out",
-		tensors: names{"input": "input", "weight": "weight", "save_mean": "saved.mean", "save_invstd": "saved.rstd", "running_mean": "", "running_var": ""},
-		grads:   []string{"input", "weight", "bias"}, passed: []string{"training"},
+		tensors: names{"input": "input", "weight": "weight", "save_mean": "saved.mean", "save_invstd": "saved.rstd",
+			"running_mean": "", "running_var": ""},
+		grads: []string{"input", "weight", "bias"}, passed: []string{"training"},
 		ignored: []string{"eps", "output_mask"},
 		like:    likes{"bias": shapeOf("weight")}, set: func(a attributes) error {
 			train := a["train"]
@@ -175,9 +176,11 @@ func IsATen(op string) bool { _, is := backwards[op]; return is }
 // Reads reports whether one of ATen's backward operations has a tensor of that name among those that it is given.
 func Reads(op, name string) bool { _, is := backwards[op].tensors[name]; return is }
 
-// ATen returns the question that one of ATen's backward operations is, of its tensors and attributes by their names in the
-// schema, and its outputs in order, nil for those that it does not return.
-func ATen(op string, attributesJSON []byte, tensors map[string]*tensor.Tensor, outputs []*tensor.Tensor) (*Question, error) {
+// ATen returns the question that one of ATen's backward operations is, of its tensors and attributes by their names in
+// the schema, and its outputs in order, nil for those that it does not return.
+func ATen(
+	op string, attributesJSON []byte, tensors map[string]*tensor.Tensor, outputs []*tensor.Tensor,
+) (*Question, error) {
 	b, known := backwards[op]
 	if !known {
 		return nil, fmt.Errorf("unknown backward operation %.60q", op)
@@ -201,8 +204,11 @@ func ATen(op string, attributesJSON []byte, tensors map[string]*tensor.Tensor, o
 }
 
 // question makes the question of attributes that are set.
-func (b *backward) question(a attributes, tensors map[string]*tensor.Tensor, outputs []*tensor.Tensor) (*Question, error) {
-	q := &Question{GradOutputs: []*tensor.Tensor{tensors[b.given]}, Grads: map[string]*tensor.Tensor{}, Saved: map[string]*tensor.Tensor{}}
+func (b *backward) question(
+	a attributes, tensors map[string]*tensor.Tensor, outputs []*tensor.Tensor,
+) (*Question, error) {
+	q := &Question{GradOutputs: []*tensor.Tensor{tensors[b.given]}, Grads: map[string]*tensor.Tensor{},
+		Saved: map[string]*tensor.Tensor{}}
 	if q.GradOutputs[0] == nil {
 		return nil, fmt.Errorf("no tensor %s: want the gradient by the output", b.given)
 	}

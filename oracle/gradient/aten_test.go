@@ -22,11 +22,15 @@ func TestATen(t *testing.T) {
 		tensors    map[string]string // by the name in the schema: an input, or what is saved
 		outputs    []string
 	}{
-		{2, "native_layer_norm_backward", `{"normalized_shape": [40], "output_mask": [true, true, true]}`, map[string]string{"input": "input", "weight": "weight", "bias": "bias", "mean": "mean", "rstd": "rstd"}, []string{"input", "weight", "bias"}},
+		{2, "native_layer_norm_backward", `{"normalized_shape": [40], "output_mask": [true, true, true]}`,
+			map[string]string{"input": "input", "weight": "weight", "bias": "bias", "mean": "mean", "rstd": "rstd"},
+			[]string{"input", "weight", "bias"}},
 		{6, "gelu_backward", `{"approximate": "none"}`, map[string]string{"self": "input"}, []string{"input"}},
 		{7, "silu_backward", ``, map[string]string{"self": "input"}, []string{"input"}},
-		{12, "convolution_backward", `{"padding": [1, 1], "transposed": false, "groups": 1}`, map[string]string{"input": "input", "weight": "weight"}, []string{"input", "weight"}},
-		{13, "embedding_dense_backward", `{"num_weights": 11, "padding_idx": -1, "scale_grad_by_freq": false}`, map[string]string{"indices": "input"}, []string{"weight"}},
+		{12, "convolution_backward", `{"padding": [1, 1], "transposed": false, "groups": 1}`,
+			map[string]string{"input": "input", "weight": "weight"}, []string{"input", "weight"}},
+		{13, "embedding_dense_backward", `{"num_weights": 11, "padding_idx": -1, "scale_grad_by_freq": false}`,
+			map[string]string{"indices": "input"}, []string{"weight"}},
 	} {
 		q := forwards[c.of].question(t, r, fp16.Float32, 0)
 		given := "grad_output"
@@ -85,24 +89,29 @@ func statistics(x *tensor.Tensor) (mean, rstd *tensor.Tensor) {
 func TestATenRefused(t *testing.T) {
 	x := tensor.New(fp16.Float32, 2, 3)
 	for _, c := range []struct{ op, attributes, tensors, want string }{
-		{"gelu_backward", `{"approximat": "none"}`, "grad_output self", `gelu_backward: attribute "approximat": want [approximate]`},
+		{"gelu_backward", `{"approximat": "none"}`, "grad_output self",
+			`gelu_backward: attribute "approximat": want [approximate]`},
 		{"gelu_backward", ``, "grad_output input", `gelu_backward: tensor "input": want [self]`},
 		{"gelu_backward", ``, "self", "gelu_backward: no tensor grad_output: want the gradient by the output"},
 		{"threshold_backward", `{"threshold": 1}`, "grad_output self", "threshold_backward: threshold: 1: want 0"},
-		{"convolution_backward", `{"transposed": true}`, "grad_output input weight", "convolution_backward: transposed: true: want false"},
+		{"convolution_backward", `{"transposed": true}`, "grad_output input weight",
+			"convolution_backward: transposed: true: want false"},
 		{"sigmoid_backward", ``, "grad_output", "sigmoid_backward: sigmoid: no tensor input"},
-		{"embedding_dense_backward", `{"scale_grad_by_freq": true}`, "grad_output indices", "scale_grad_by_freq: true: want false"},
+		{"embedding_dense_backward", `{"scale_grad_by_freq": true}`, "grad_output indices",
+			"scale_grad_by_freq: true: want false"},
 		{"prod_backward", ``, "grad_output", `unknown backward operation "prod_backward"`},
 	} {
 		tensors := map[string]*tensor.Tensor{}
 		for name := range strings.FieldsSeq(c.tensors) {
 			tensors[name] = x
 		}
-		if _, err := gradient.ATen(c.op, []byte(c.attributes), tensors, []*tensor.Tensor{x}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := gradient.ATen(c.op, []byte(c.attributes), tensors, []*tensor.Tensor{x}); err == nil ||
+			!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %s", c.op, err, c.want)
 		}
 	}
-	if _, err := gradient.ATen("gelu_backward", nil, map[string]*tensor.Tensor{"grad_output": x, "self": x}, []*tensor.Tensor{x, x}); err == nil || !strings.Contains(err.Error(), "2 outputs: want 1") {
+	if _, err := gradient.ATen("gelu_backward", nil, map[string]*tensor.Tensor{"grad_output": x, "self": x},
+		[]*tensor.Tensor{x, x}); err == nil || !strings.Contains(err.Error(), "2 outputs: want 1") {
 		t.Error(err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Faults of gradients are made of the graph itself. A path that is detached is a term that is not added, and what is
-// forgotten of the chain rule is a factor that is left out. Where a backward kernel belongs to another function, its graph
-// is that of the other function.
+// forgotten of the chain rule is a factor that is left out. Where a backward kernel belongs to another function, its
+// graph is that of the other function.
 
 // wrong are graphs of gradients with a fault each, for one output: of a graph those with a fault in one node, and the
 // gradients of forward graphs with a fault.
@@ -257,7 +257,9 @@ func (q *Question) forwards() (all []wrongForward) {
 }
 
 // attentions are attentions with another scale, and with another mask or none.
-func (q *Question) attentions(op graph.Attention, n *graph.Node, as func(id string, op graph.Op, in ...int) *graph.Graph) {
+func (q *Question) attentions(
+	op graph.Attention, n *graph.Node, as func(id string, op graph.Op, in ...int) *graph.Graph,
+) {
 	p, err := q.Graph.Infer(graph.Mode{Precision: fp16.Float64}, typesOf(q.Inputs)...)
 	if err != nil {
 		return
@@ -289,5 +291,7 @@ func (q *Question) attentions(op graph.Attention, n *graph.Node, as func(id stri
 			mask.Data[i*keys+j] = 1
 		}
 	}
-	w.Nodes[slices.IndexFunc(w.Nodes, func(o graph.Node) bool { return o.Out[0] == n.Out[0] })].In = append(slices.Clone(n.In), w.Constant("mask", mask))
+	w.Nodes[slices.IndexFunc(w.Nodes, func(o graph.Node) bool { return o.Out[0] == n.Out[0] })].In = append(
+		slices.Clone(n.In), w.Constant("mask", mask),
+	)
 }

@@ -1,7 +1,8 @@
 // Package gradient holds what backward kernels return to what right ones may: the gradients of an operation, or of a
 // graph of them, by its inputs.
 //
-//	g, order, err := gradient.Kernel("layer_norm", []byte(`{"normalized_shape": [256]}`), []string{"input", "weight", "bias"})
+//	g, order, err := gradient.Kernel("layer_norm", []byte(`{"normalized_shape": [256]}`),
+//		[]string{"input", "weight", "bias"})
 //	r, err := gradient.Check(gradient.Question{Graph: g, Inputs: in, GradOutputs: []*tensor.Tensor{dy},
 //		Grads: map[string]*tensor.Tensor{"input": dx, "weight": dw, "bias": db}})
 //
@@ -70,7 +71,8 @@ func (q *Question) unjudged(names []string, why error) *judge.SeveralReport {
 	r := &judge.SeveralReport{Verdict: judge.NoPower, Reason: why.Error()}
 	for _, n := range names {
 		y := q.Grads[n]
-		r.Outputs = append(r.Outputs, judge.Row{Name: n, Report: &judge.Report{Verdict: judge.NoPower, Store: y.Format.String(), Elements: len(y.Data), Reason: why.Error(), Unjudged: why.Error()}})
+		r.Outputs = append(r.Outputs, judge.Row{Name: n, Report: &judge.Report{Verdict: judge.NoPower,
+			Store: y.Format.String(), Elements: len(y.Data), Reason: why.Error(), Unjudged: why.Error()}})
 	}
 	return r
 }

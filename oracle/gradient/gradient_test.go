@@ -38,7 +38,8 @@ var forwards = []forward{
 	{"linear", ``, []string{"input", "weight", "bias"}, [][]int{{14, 20}, {12, 20}, {12}}},
 	{"conv2d", `{"padding": 1}`, []string{"input", "weight"}, [][]int{{2, 3, 7, 6}, {4, 3, 3, 3}}},
 	{"embedding", ``, []string{"weight", "input#11"}, [][]int{{11, 8}, {60}}},
-	{"scaled_dot_product_attention", `{"is_causal": true}`, []string{"query", "key", "value"}, [][]int{{2, 12, 8}, {2, 12, 8}, {2, 12, 8}}},
+	{"scaled_dot_product_attention", `{"is_causal": true}`, []string{"query", "key", "value"},
+		[][]int{{2, 12, 8}, {2, 12, 8}, {2, 12, 8}}},
 	{"cross_entropy", `{"reduction": "mean"}`, []string{"input", "target#19"}, [][]int{{16, 19}, {16}}},
 	{"rotary_embedding", ``, []string{"input", "cos", "sin"}, [][]int{{2, 6, 8}, {6, 8}, {6, 8}}},
 	{"dropout", `{"p": 0.25}`, []string{"input", "mask#2"}, [][]int{{9, 37}, {9, 37}}},
@@ -182,18 +183,25 @@ func TestRefused(t *testing.T) {
 		change func(q *gradient.Question)
 		want   string
 	}{
-		"shape":    {func(q *gradient.Question) { q.Grads["weight"] = tensor.New(fp16.Float32, 39) }, "grad.weight of shape [39]: want [40], that of weight"},
-		"name":     {func(q *gradient.Question) { q.Grads["scale"] = tensor.New(fp16.Float32, 40) }, "grad.scale: no input has that name: want one of input, weight, bias"},
-		"none":     {func(q *gradient.Question) { q.Grads = nil }, "no gradient: want grad.NAME of one or more of input, weight, bias"},
-		"output":   {func(q *gradient.Question) { q.GradOutputs[0] = nil }, "no grad_output: want the gradient by the output"},
-		"of shape": {func(q *gradient.Question) { q.GradOutputs[0] = tensor.New(fp16.Float32, 12) }, "grad_output of shape [12]: want [12 40], that of the output"},
+		"shape": {func(q *gradient.Question) { q.Grads["weight"] = tensor.New(fp16.Float32, 39) },
+			"grad.weight of shape [39]: want [40], that of weight"},
+		"name": {func(q *gradient.Question) { q.Grads["scale"] = tensor.New(fp16.Float32, 40) },
+			"grad.scale: no input has that name: want one of input, weight, bias"},
+		"none": {func(q *gradient.Question) { q.Grads = nil },
+			"no gradient: want grad.NAME of one or more of input, weight, bias"},
+		"output": {
+			func(q *gradient.Question) { q.GradOutputs[0] = nil }, "no grad_output: want the gradient by the output",
+		},
+		"of shape": {func(q *gradient.Question) { q.GradOutputs[0] = tensor.New(fp16.Float32, 12) },
+			"grad_output of shape [12]: want [12 40], that of the output"},
 		"saved": {func(q *gradient.Question) {
 			q.Saved = map[string]*tensor.Tensor{"lse": tensor.New(fp16.Float32, 12)}
 		}, "saved lse: no gradient here reads it"},
 	} {
 		q := norm.question(t, rand.New(rand.NewPCG(5, 6)), fp16.Float32, 0)
 		c.change(&q)
-		if _, err := gradient.Check(q); err == nil || err.Error() != c.want && !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := gradient.Check(q); err == nil ||
+			err.Error() != c.want && !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %s", what, err, c.want)
 		}
 	}
@@ -202,7 +210,9 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := tensor.Of(fp16.Float32, []float64{2, 3}, 2)
-	got, err := gradient.Check(gradient.Question{Graph: g, Inputs: []*tensor.Tensor{one}, GradOutputs: []*tensor.Tensor{tensor.Of(fp16.Float32, []float64{1})}, Grads: map[string]*tensor.Tensor{"input": one}})
+	got, err := gradient.Check(gradient.Question{Graph: g, Inputs: []*tensor.Tensor{one}, GradOutputs: []*tensor.Tensor{
+		tensor.Of(fp16.Float32, []float64{1}),
+	}, Grads: map[string]*tensor.Tensor{"input": one}})
 	if err != nil || got.Verdict != judge.NoPower || !strings.Contains(got.Reason, "prod: no rule") {
 		t.Errorf("%v, %v: want NO-POWER of an operation without a rule", got, err)
 	}
@@ -243,17 +253,22 @@ func TestNamedFaults(t *testing.T) {
 		spoil  func(q *gradient.Question, y *tensor.Tensor)
 		want   string
 	}{
-		{13, "weight", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) }, "sums are kept in bfloat16"},
-		{13, "weight", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) }, "sums are kept in bfloat16"},
-		{13, "weight", fp16.Float16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.Float16) }, "sums are kept in float16"},
-		{13, "weight", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.Int64) }, "of several numbers at a place the last one stays"},
+		{13, "weight", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) },
+			"sums are kept in bfloat16"},
+		{13, "weight", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) },
+			"sums are kept in bfloat16"},
+		{13, "weight", fp16.Float16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.Float16) },
+			"sums are kept in float16"},
+		{13, "weight", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.Int64) },
+			"of several numbers at a place the last one stays"},
 		{0, "input", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { // the softmax's sum is not subtracted
 			d := q.GradOutputs[0].Data
 			for i, p := range softmaxOf(q.Inputs[0]) {
 				y.Data[i] = y.Format.Round(p * d[i])
 			}
 		}, "a term is not added in dx"},
-		{10, "gate", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { copy(y.Data, q.Grads["up"].Data) }, "another output is returned in its place in grad(up)"},
+		{10, "gate", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { copy(y.Data, q.Grads["up"].Data) },
+			"another output is returned in its place in grad(up)"},
 		{6, "input", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { // the backward pass of the other GELU
 			other := forward{"gelu", `{"approximate": "tanh"}`, []string{"input"}, [][]int{{9, 37}}}
 			w := other.question(t, rand.New(rand.NewPCG(13, 14)), fp16.Float32, 0)

@@ -42,7 +42,9 @@ func Kernel(op string, attributes []byte, names []string) (*graph.Graph, []strin
 	return b.Graph, order, nil
 }
 
-var arguments = map[string][]string{"cross_entropy": {"input", "target"}, "rotary_embedding": {"input", "cos", "sin"}, "dropout": {"input", "mask"}}
+var arguments = map[string][]string{
+	"cross_entropy": {"input", "target"}, "rotary_embedding": {"input", "cos", "sin"}, "dropout": {"input", "mask"},
+}
 
 type builder struct{ *graph.Graph }
 
@@ -90,11 +92,12 @@ func rotary(b *builder, attributes []byte, in []int) (int, error) {
 	}
 	half := b.AddNode(graph.Chunk{Chunks: 2, Axis: -1}, "halves", 2, in[0])
 	turned := b.Add(graph.Cat{Axis: -1}, "turned", b.f("neg", "negated", half[1]), half[0])
-	return b.pair(pointwise.Add, "output", b.pair(pointwise.Mul, "by_cos", in[0], in[1]), b.pair(pointwise.Mul, "by_sin", turned, in[2])), nil
+	return b.pair(pointwise.Add, "output", b.pair(pointwise.Mul, "by_cos", in[0], in[1]),
+		b.pair(pointwise.Mul, "by_sin", turned, in[2])), nil
 }
 
-// crossEntropy is -log_softmax(x)[target] of each row, 0 where the target is ignored, and their sum or mean; smoothing is
-// the part of it that is the mean of -log_softmax(x).
+// crossEntropy is -log_softmax(x)[target] of each row, 0 where the target is ignored, and their sum or mean; smoothing
+// is the part of it that is the mean of -log_softmax(x).
 func crossEntropy(b *builder, attributes []byte, in []int) (int, error) {
 	a := struct {
 		Reduction string  `json:"reduction"`
@@ -111,10 +114,12 @@ func crossEntropy(b *builder, attributes []byte, in []int) (int, error) {
 	y := b.Add(graph.Softmax{Axis: 1, Log: true}, "log_probabilities", in[0])
 	zero := b.with(pointwise.Mul, "class_0", in[1], 0)
 	column := b.Add(graph.Unsqueeze{Axes: graph.Ints{1}}, "column", b.Add(graph.Where{}, "class", counted, in[1], zero))
-	loss := b.f("neg", "loss", b.Add(graph.Squeeze{Axes: graph.Ints{1}}, "chosen", b.Add(graph.Gather{Axis: 1}, "chosen_column", y, column)))
+	loss := b.f("neg", "loss",
+		b.Add(graph.Squeeze{Axes: graph.Ints{1}}, "chosen", b.Add(graph.Gather{Axis: 1}, "chosen_column", y, column)))
 	if a.Smoothing != 0 {
 		all := b.f("neg", "smoothed", b.Add(graph.Reduction{Of: "mean", Axes: []int{1}}, "mean", y))
-		loss = b.pair(pointwise.Add, "mixed", b.with(pointwise.Mul, "loss_part", loss, 1-a.Smoothing), b.with(pointwise.Mul, "smoothed_part", all, a.Smoothing))
+		loss = b.pair(pointwise.Add, "mixed", b.with(pointwise.Mul, "loss_part", loss, 1-a.Smoothing),
+			b.with(pointwise.Mul, "smoothed_part", all, a.Smoothing))
 	}
 	shown := b.Add(graph.Cast{Dtype: fp16.Float64.String()}, "shown", counted)
 	loss = b.pair(pointwise.Mul, "losses", loss, shown)

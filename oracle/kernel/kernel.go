@@ -48,7 +48,8 @@ type Report struct {
 	Device   string `json:"device"`  // claimed, or the first that fits
 	Source   string `json:"source"`  // how its rule is known: recorded, related, reported, open
 	SplitK   int    `json:"split_k"` // of it
-	Sums     string `json:"sums"`    // the format of its accumulators: float32, or float16, which some outputs of float16 are made with
+	// the format of its accumulators: float32, or float16, which some outputs of float16 are made with
+	Sums     string `json:"sums"`
 	Elements int    `json:"elements"`
 	NotEqual int    `json:"not_equal"`
 
@@ -88,7 +89,8 @@ func Check(q Question) (*Report, error) {
 	if s := q.SplitK; s < 0 || s > 1 && (q.Op != "matmul" || s > q.A.Shape[1]) {
 		return nil, fmt.Errorf("split_k: %d: want 1, or for a matmul up to its K", s)
 	}
-	r := &Report{Op: q.Op, Operands: q.Operands.String(), Store: q.Store.String(), Device: q.Device, SplitK: max(q.SplitK, 1), Elements: len(q.Output.Data)}
+	r := &Report{Op: q.Op, Operands: q.Operands.String(), Store: q.Store.String(), Device: q.Device,
+		SplitK: max(q.SplitK, 1), Elements: len(q.Output.Data)}
 	if q.Device != "" {
 		m, err := tensorcore.Lookup(q.Device)
 		if err == nil {
@@ -107,7 +109,8 @@ func Check(q Question) (*Report, error) {
 	})
 	f := fits[best]
 	want := q.answer(f.unit, way{parts: f.SplitK})
-	r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.Device, f.SplitK, f.Sums, f.unit.Source.String(), misses(want, q.Output.Data)
+	r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.Device, f.SplitK, f.Sums, f.unit.Source.String(),
+		misses(want, q.Output.Data)
 	switch {
 	case r.NotEqual > 0:
 		r.Verdict, r.Worst = Fail, q.worst(want)
@@ -153,7 +156,9 @@ func (q *Question) fits() (fits []candidate) {
 				}
 			}
 			for i, way := range q.ways() {
-				fits = append(fits, candidate{Fit{name, way.parts, sums.String(), way.withoutC, len(few.Output.Data), explained[of][i]}, u})
+				fits = append(fits, candidate{
+					Fit{name, way.parts, sums.String(), way.withoutC, len(few.Output.Data), explained[of][i]}, u,
+				})
 			}
 		}
 	}
@@ -187,7 +192,8 @@ func (q *Question) sample() *Question {
 	columns := min(n, max(each, mostProducts/max(1, k*m)))
 	rows := min(m, max(1, mostProducts/max(1, k*columns)))
 	few := *q
-	few.A, few.B, few.C, few.Output = corner(q.A, rows, k), corner(q.B, k, columns), corner(q.C, rows, columns), corner(q.Output, rows, columns)
+	few.A, few.B, few.C, few.Output = corner(q.A, rows, k), corner(q.B, k, columns), corner(q.C, rows, columns),
+		corner(q.Output, rows, columns)
 	return &few
 }
 
@@ -270,7 +276,8 @@ func (q *Question) worst(want []float64) *Worst {
 			at, most = i, d
 		}
 	}
-	w := &Worst{Got: q.Output.Data[at], Want: want[at], Text: fmt.Sprintf("%.9g where the device gives %.9g", q.Output.Data[at], want[at])}
+	w := &Worst{Got: q.Output.Data[at], Want: want[at],
+		Text: fmt.Sprintf("%.9g where the device gives %.9g", q.Output.Data[at], want[at])}
 	for _, v := range []*float64{&w.Got, &w.Want} {
 		if *v-*v != 0 { // JSON has no such numbers
 			*v = 0

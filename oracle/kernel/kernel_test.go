@@ -35,7 +35,9 @@ func unit(t *testing.T, name string, in tensorcore.Input, sums fp16.Format) *ten
 // matmul is a product that a device made in so many parts, stored in a format.
 func matmul(t *testing.T, name string, parts int, store fp16.Format) kernel.Question {
 	r := rand.New(rand.NewPCG(81, 82))
-	q := kernel.Question{Op: "matmul", A: normal(r, fp16.Float16, 24, 160), B: normal(r, fp16.Float16, 160, 20), C: normal(r, fp16.Float32, 24, 20), Output: tensor.New(fp16.Float32, 24, 20), Operands: tensorcore.FP16, Store: store}
+	q := kernel.Question{Op: "matmul", A: normal(r, fp16.Float16, 24, 160), B: normal(r, fp16.Float16, 160, 20),
+		C: normal(r, fp16.Float32, 24, 20), Output: tensor.New(fp16.Float32, 24, 20),
+		Operands: tensorcore.FP16, Store: store}
 	unit(t, name, tensorcore.FP16, fp16.Float32).MatMul(q.Output, q.A, q.B, q.C, parts)
 	q.Output.Format = store
 	store.RoundSlice(q.Output.Data, q.Output.Data)
@@ -73,7 +75,8 @@ func TestMatMul(t *testing.T) {
 		q := matmul(t, c.made, c.parts, c.store)
 		q.Device, q.SplitK = c.claim, c.split
 		r := check(t, q)
-		if r.Verdict != c.verdict || (r.Verdict == kernel.Pass) != (r.NotEqual == 0) || (r.Worst == nil) != (r.NotEqual == 0) {
+		if r.Verdict != c.verdict || (r.Verdict == kernel.Pass) != (r.NotEqual == 0) ||
+			(r.Worst == nil) != (r.NotEqual == 0) {
 			t.Errorf("%+v: %s, %d not equal, %v", c, r.Verdict, r.NotEqual, r.Worst)
 		}
 		if !slices.ContainsFunc(r.Fits, func(f kernel.Fit) bool {
@@ -108,7 +111,8 @@ func TestFaults(t *testing.T) {
 		},
 	} {
 		q := right
-		q.Device, q.Output = "a100", &tensor.Tensor{Format: fp16.Float32, Shape: right.Output.Shape, Data: slices.Clone(right.Output.Data)}
+		q.Device, q.Output = "a100",
+			&tensor.Tensor{Format: fp16.Float32, Shape: right.Output.Shape, Data: slices.Clone(right.Output.Data)}
 		spoil(&q, unit(t, "a100", tensorcore.FP16, fp16.Float32))
 		r := check(t, q)
 		if r.Verdict != kernel.Fail || r.Worst == nil {
@@ -138,7 +142,8 @@ func TestNoPower(t *testing.T) {
 	if r := check(t, q); r.Verdict != kernel.Fail {
 		t.Error(r.Verdict)
 	}
-	empty := kernel.Question{Op: "dot", A: tensor.New(fp16.Float16, 0, 4), B: tensor.New(fp16.Float16, 0, 4), Output: tensor.New(fp16.Float32, 0), Store: fp16.Float32}
+	empty := kernel.Question{Op: "dot", A: tensor.New(fp16.Float16, 0, 4), B: tensor.New(fp16.Float16, 0, 4),
+		Output: tensor.New(fp16.Float32, 0), Store: fp16.Float32}
 	if r := check(t, empty); r.Verdict != kernel.NoPower {
 		t.Error(r.Verdict)
 	}
@@ -146,17 +151,25 @@ func TestNoPower(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for want, spoil := range map[string]func(q *kernel.Question){
-		"a: missing":                                         func(q *kernel.Question) { q.A = nil },
-		"output: missing":                                    func(q *kernel.Question) { q.Output = nil },
-		`op "softmax": want dot or matmul`:                   func(q *kernel.Question) { q.Op = "softmax" },
-		"a: shape [3840]: want two axes":                     func(q *kernel.Question) { q.A = tensor.New(fp16.Float16, 3840) },
-		"b: shape [20 160]: want 160 rows, as a has columns": func(q *kernel.Question) { q.B = tensor.New(fp16.Float16, 20, 160) },
-		"b: shape [160]: want two axes":                      func(q *kernel.Question) { q.B = tensor.New(fp16.Float16, 160) },
-		"output: shape [20 24]: want [24 20]":                func(q *kernel.Question) { q.Output = tensor.New(fp16.Float32, 20, 24) },
-		"c: shape [20]: want [24 20]":                        func(q *kernel.Question) { q.C = tensor.New(fp16.Float32, 20) },
-		"split_k: 161: want 1, or for a matmul up to its K":  func(q *kernel.Question) { q.SplitK = 161 },
-		"a: element 3: 1.0001: want numbers of fp16":         func(q *kernel.Question) { q.A.Data[3] = 1.0001 },
-		"output: element 4: 1e-50: want numbers of float32":  func(q *kernel.Question) { q.Output.Data[4] = 1e-50 },
+		"a: missing":                       func(q *kernel.Question) { q.A = nil },
+		"output: missing":                  func(q *kernel.Question) { q.Output = nil },
+		`op "softmax": want dot or matmul`: func(q *kernel.Question) { q.Op = "softmax" },
+		"a: shape [3840]: want two axes": func(q *kernel.Question) {
+			q.A = tensor.New(fp16.Float16, 3840)
+		},
+		"b: shape [20 160]: want 160 rows, as a has columns": func(q *kernel.Question) {
+			q.B = tensor.New(fp16.Float16, 20, 160)
+		},
+		"b: shape [160]: want two axes": func(q *kernel.Question) {
+			q.B = tensor.New(fp16.Float16, 160)
+		},
+		"output: shape [20 24]: want [24 20]": func(q *kernel.Question) {
+			q.Output = tensor.New(fp16.Float32, 20, 24)
+		},
+		"c: shape [20]: want [24 20]":                       func(q *kernel.Question) { q.C = tensor.New(fp16.Float32, 20) },
+		"split_k: 161: want 1, or for a matmul up to its K": func(q *kernel.Question) { q.SplitK = 161 },
+		"a: element 3: 1.0001: want numbers of fp16":        func(q *kernel.Question) { q.A.Data[3] = 1.0001 },
+		"output: element 4: 1e-50: want numbers of float32": func(q *kernel.Question) { q.Output.Data[4] = 1e-50 },
 		"accumulate: v100: operands bf16: want fp16": func(q *kernel.Question) {
 			clear(q.A.Data)
 			clear(q.B.Data)
@@ -171,7 +184,8 @@ func TestErrors(t *testing.T) {
 	}
 	q := matmul(t, "a100", 1, fp16.Float32)
 	q.Device = "h101"
-	if _, err := kernel.Check(q); err == nil || !strings.HasPrefix(err.Error(), `accumulate: tensor core "h101": want one of v100, `) {
+	if _, err := kernel.Check(q); err == nil ||
+		!strings.HasPrefix(err.Error(), `accumulate: tensor core "h101": want one of v100, `) {
 		t.Error(err)
 	}
 }
@@ -181,7 +195,8 @@ func TestSmall(t *testing.T) {
 	for m := range 3 {
 		for k := range 3 {
 			for n := range 3 {
-				q := kernel.Question{Op: "matmul", A: tensor.New(fp16.Float16, m, k), B: tensor.New(fp16.Float16, k, n), Output: tensor.New(fp16.Float32, m, n), Store: fp16.Float32}
+				q := kernel.Question{Op: "matmul", A: tensor.New(fp16.Float16, m, k), B: tensor.New(fp16.Float16, k, n),
+					Output: tensor.New(fp16.Float32, m, n), Store: fp16.Float32}
 				for i := range q.A.Data {
 					q.A.Data[i] = 1
 				}

@@ -28,7 +28,8 @@ type Order struct {
 	NextEqual int    `json:"next_equal"`
 }
 
-// manner is the way of a float32 sum: chains of so many terms, or so many chains, that are added up one after the other.
+// manner is the way of a float32 sum: chains of so many terms, or so many chains, that are added up one after the
+// other.
 type manner struct {
 	tile, parts int  // one of them, or none: one chain
 	fused       bool // fused multiply-adds, or products that are rounded

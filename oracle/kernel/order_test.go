@@ -74,7 +74,8 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%+v: want %s", o, c.want)
 		}
 	}
-	if o := kernel.Orders([]kernel.Sum{{A: []float64{1, 2}, B: []float64{3, 4}, Result: 11}}, 1, fp16.Float32); o.Equal != 1 || len(o.Alike) > 0 && o.Next != "" {
+	if o := kernel.Orders([]kernel.Sum{{A: []float64{1, 2}, B: []float64{3, 4}, Result: 11}}, 1,
+		fp16.Float32); o.Equal != 1 || len(o.Alike) > 0 && o.Next != "" {
 		t.Errorf("%+v", o)
 	}
 	if o := kernel.Orders(nil, 1, fp16.Float32); o != nil {
@@ -89,7 +90,9 @@ func TestOrdersFused(t *testing.T) {
 		{A: []float64{1, 0x1p-12 + 0x1p-35}, B: []float64{1, 0x1p-12}},
 		{A: []float64{1, 0x1p-12}, B: []float64{1, 0x1p-12}},
 	} {
-		s.Result = float64(multiplyAdd(float32(s.A[1]), float32(s.B[1]), multiplyAdd(float32(s.A[0]), float32(s.B[0]), 0, true), true))
+		s.Result = float64(
+			multiplyAdd(float32(s.A[1]), float32(s.B[1]), multiplyAdd(float32(s.A[0]), float32(s.B[0]), 0, true), true),
+		)
 		if o := kernel.Orders([]kernel.Sum{s}, 1, fp16.Float32); o.Equal != 1 {
 			t.Errorf("%v: %+v", s, o)
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/refrun/refrun/tensorcore"
 )
 
-var recordings = flag.String("kernel.recordings", filepath.Join("..", "..", "tensorcore", "testdata"), "a folder of what devices returned")
+var recordings = flag.String("kernel.recordings", filepath.Join("..", "..", "tensorcore", "testdata"),
+	"a folder of what devices returned")
 
 // TestRecorded: every file of what a device's tensor cores returned is that device's, in all bits, and who made it is
 // said if nobody is named: it, and those that add alike.
@@ -60,7 +61,9 @@ func TestRecorded(t *testing.T) {
 			if output == "d_fp16" {
 				store = fp16.Float16
 			}
-			q := kernel.Question{Op: "dot", A: read("a"), B: read("b"), C: read("c"), Output: read(output), Operands: in, Store: store}
+			q := kernel.Question{
+				Op: "dot", A: read("a"), B: read("b"), C: read("c"), Output: read(output), Operands: in, Store: store,
+			}
 			withoutC := in >= tensorcore.E4M3 && store == fp16.Float32 && device[0] == 'h' // they were recorded with 0
 			if withoutC {
 				q.C = nil

@@ -90,7 +90,8 @@ func (q *Question) axes(add adder) {
 	for a := range q.shape {
 		other := s
 		other.Axis = a
-		if g, err := other.Grid(q.shape); err == nil && g.Scales() == q.grid.Scales() && !slices.Equal(g.Sizes, q.grid.Sizes) {
+		if g, err := other.Grid(q.shape); err == nil && g.Scales() == q.grid.Scales() &&
+			!slices.Equal(g.Sizes, q.grid.Sizes) {
 			add("quantize.other-axis", func(s *quantize.Spec) { s.Axis = a }, fmt.Sprint(a))
 		}
 	}
@@ -166,5 +167,6 @@ func (q *Question) making(add adder) {
 // overflows reports whether quotients may be beyond the largest number. By the other rules the largest of a
 // block is the largest number, or below it.
 func overflows(s *quantize.Spec) bool {
-	return s.Kind == quantize.NoScale || s.Kind == quantize.EightBits || slices.Contains([]quantize.Rule{quantize.Floor, quantize.Even, quantize.Given}, s.Rule)
+	return s.Kind == quantize.NoScale || s.Kind == quantize.EightBits ||
+		slices.Contains([]quantize.Rule{quantize.Floor, quantize.Even, quantize.Given}, s.Rule)
 }

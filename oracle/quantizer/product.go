@@ -31,8 +31,8 @@ const (
 	onProduct  = "scales on the product"
 )
 
-// CheckProduct answers as [judge.Check] does, by the form that fits, which it names. An output of 8 bits is held to the codes
-// of all that float32 sums in any order may be.
+// CheckProduct answers as [judge.Check] does, by the form that fits, which it names. An output of 8 bits is held to the
+// codes of all that float32 sums in any order may be.
 func CheckProduct(p Product) (r *judge.Report, form string, err error) {
 	if err := p.fit(); err != nil {
 		return nil, "", err
@@ -197,10 +197,13 @@ func (p *Product) mistakes() (all []mistake) {
 		scale  func(p *Product) **tensor.Tensor
 		number func(p *Product) (**tensor.Tensor, fp16.Narrow)
 	}{
-		{"input", func(p *Product) **tensor.Tensor { return &p.ScaleA }, func(p *Product) (**tensor.Tensor, fp16.Narrow) { return &p.A, p.OfA }},
-		{"other", func(p *Product) **tensor.Tensor { return &p.ScaleB }, func(p *Product) (**tensor.Tensor, fp16.Narrow) { return &p.B, p.OfB }},
+		{"input", func(p *Product) **tensor.Tensor { return &p.ScaleA },
+			func(p *Product) (**tensor.Tensor, fp16.Narrow) { return &p.A, p.OfA }},
+		{"other", func(p *Product) **tensor.Tensor { return &p.ScaleB },
+			func(p *Product) (**tensor.Tensor, fp16.Narrow) { return &p.B, p.OfB }},
 	} {
-		add("quantize.scale-missing", func(p *Product) { s := of.scale(p); *s = mapped(*s, func(float64) float64 { return 1 }) }, of.name)
+		add("quantize.scale-missing",
+			func(p *Product) { s := of.scale(p); *s = mapped(*s, func(float64) float64 { return 1 }) }, of.name)
 		add("quantize.scale-twice", func(p *Product) {
 			s := of.scale(p)
 			*s = mapped(*s, func(v float64) float64 { return fp16.Float32.Round(v * v) })
@@ -294,8 +297,9 @@ func swapped(t *tensor.Tensor, rows bool) *tensor.Tensor {
 	return y
 }
 
-// interval holds an output of 8 bits to what any float32 sum of the products rounds to: a sum of K products, two scales and a bias
-// have an error of at most (K + 4) 2^-24 of the sum of the magnitudes, and 2^-149 for each of them that is subnormal.
+// interval holds an output of 8 bits to what any float32 sum of the products rounds to: a sum of K products, two scales
+// and a bias have an error of at most (K + 4) 2^-24 of the sum of the magnitudes, and 2^-149 for each of them that is
+// subnormal.
 func (p *Product) interval() *judge.Report {
 	m, k, n := p.A.Shape[0], p.A.Shape[1], p.B.Shape[1]
 	sa, sb := spread(p.ScaleA, p.A.Shape), spread(p.ScaleB, p.B.Shape)
@@ -317,7 +321,8 @@ func (p *Product) interval() *judge.Report {
 				y, size = y+b, size+math.Abs(b)
 			}
 			bound := float64(float64(k+4)*0x1p-24*size) + float64(float64(k+4)*0x1p-149)
-			low, high := p.Store.Decode(p.Store.Encode(y-bound, fp16.Saturated)), p.Store.Decode(p.Store.Encode(y+bound, fp16.Saturated))
+			low, high := p.Store.Decode(p.Store.Encode(y-bound, fp16.Saturated)),
+				p.Store.Decode(p.Store.Encode(y+bound, fp16.Saturated))
 			got := p.Output.Data[i*n+j]
 			if i+j == 0 {
 				first = low

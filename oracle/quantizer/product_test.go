@@ -26,10 +26,13 @@ func product(rng *rand.Rand, n fp16.Narrow, m, k, columns int, blocksA, blocksB 
 		}
 		return t
 	}
-	return Product{A: numbers(m, k), B: numbers(k, columns), ScaleA: scales(blocksA), ScaleB: scales(blocksB), OfA: n, OfB: n}
+	return Product{
+		A: numbers(m, k), B: numbers(k, columns), ScaleA: scales(blocksA), ScaleB: scales(blocksB), OfA: n, OfB: n,
+	}
 }
 
-// multiplied is the output of a kernel that scales operands or the product, sums being float32's, from the first to the last.
+// multiplied is the output of a kernel that scales operands or the product, sums being float32's, from the first to the
+// last.
 func (p Product) multiplied(on string, to fp16.Format) *tensor.Tensor {
 	m, k, n := p.A.Shape[0], p.A.Shape[1], p.B.Shape[1]
 	sa, sb := spread(p.ScaleA, p.A.Shape), spread(p.ScaleB, p.B.Shape)
@@ -135,8 +138,10 @@ func TestProductsThatDoNotFit(t *testing.T) {
 		{func(p *Product) { p.A.Shape = []int{6, 2, 48} }, "input: shape [6 2 48]: want two axes"},
 		{func(p *Product) { p.B.Shape = []int{20, 48} }, "other: shape [20 48]: want 48 rows, as input has columns"},
 		{func(p *Product) { p.Output.Shape = []int{20, 12} }, "output: shape [20 12]: want [12 20]"},
-		{func(p *Product) { p.ScaleA = tensor.New(fp16.Float32, 5) }, "scale_a: shape [5]: want one number, [12 1], or one for each block of [12 48]"},
-		{func(p *Product) { p.ScaleB = tensor.New(fp16.Float32, 3, 49) }, "scale_b: shape [3 49]: want one number, [1 20], or one for each block of [48 20]"},
+		{func(p *Product) { p.ScaleA = tensor.New(fp16.Float32, 5) },
+			"scale_a: shape [5]: want one number, [12 1], or one for each block of [12 48]"},
+		{func(p *Product) { p.ScaleB = tensor.New(fp16.Float32, 3, 49) },
+			"scale_b: shape [3 49]: want one number, [1 20], or one for each block of [48 20]"},
 		{func(p *Product) { p.Bias = tensor.New(fp16.Float32, 12) }, "bias: shape [12]: want [20]"},
 	} {
 		p := product(rand.New(rand.NewPCG(1, 1)), fp16.E4M3, 12, 48, 20, [2]int{1, 1}, [2]int{1, 1})

@@ -1,9 +1,9 @@
 // Package quantizer judges kernels that write tensors in numbers of 8 bits and fewer, or read them.
 //
-// A quantizer with a stated rule is a function: its scales and elements are held to bits. What
-// float32 arithmetic leaves open (a division or a product with a reciprocal, and what package
-// quantize names beside it) is right in each of its ways, and the report says which ways give all numbers. What is wrong is
-// compared with the same quantizer under each fault of the table.
+// A quantizer with a stated rule is a function: its scales and elements are held to bits. What float32 arithmetic
+// leaves open (a division or a product with a reciprocal, and what package quantize names beside it) is right in each
+// of its ways, and the report says which ways give all numbers. What is wrong is compared with the same quantizer under
+// each fault of the table.
 //
 //	s, err := quantize.Parse("mxfp8_e4m3", quantize.Options{Rule: "floor"})
 //	r, err := quantizer.Check(quantizer.Question{Op: "quantize", Spec: s, Input: x, Output: got})
@@ -82,8 +82,8 @@ type Worst struct {
 	Want  []string `json:"want"` // by each way
 }
 
-// deviations bound a fair kernel's statistics: two of them, of two sides each, are beyond 5.03 with a chance of one in a
-// million, as the judge of kernels has it.
+// deviations bound a fair kernel's statistics: two of them, of two sides each, are beyond 5.03 with a chance of one in
+// a million, as the judge of kernels has it.
 const deviations = 5.03
 
 // Check answers.
@@ -176,7 +176,8 @@ func (r *Report) name(of *table.Row) {
 // unfair is the verdict on draws that are not by chance.
 func (q *Question) unfair(r *Report, e *quantize.Explained) {
 	r.Verdict = Fail
-	r.Reason = fmt.Sprintf("each element is a neighbour, but their mean is %.1f standard deviations of fair draws off, and they go with the nearer one by %.1f", e.Drift, e.Nearness)
+	r.Reason = fmt.Sprintf("each element is a neighbour, but their mean is %.1f standard deviations of fair draws "+
+		"off, and they go with the nearer one by %.1f", e.Drift, e.Nearness)
 	id := "quantize.drift"
 	if math.Abs(e.Nearness) > math.Abs(e.Drift) {
 		id = "quantize.not-drawn"

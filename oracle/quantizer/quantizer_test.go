@@ -32,7 +32,8 @@ func scenes() (all []scene) {
 			all = append(all, scene{f, quantize.Options{Rule: r}, []int{64, 32}, f == "mxfp4_e2m1", false})
 		}
 	}
-	all = append(all, scene{"nvfp4", quantize.Options{}, []int{32, 64}, true, true}, scene{"nvfp4", quantize.Options{}, []int{32, 64}, true, false})
+	all = append(all, scene{"nvfp4", quantize.Options{}, []int{32, 64}, true, true},
+		scene{"nvfp4", quantize.Options{}, []int{32, 64}, true, false})
 	for _, f := range []string{"fp8_e4m3", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"} {
 		for _, b := range []string{"tensor", "row", "1x16", "16x16"} {
 			shape := map[string][]int{"tensor": {9, 40}, "row": {40, 40}, "1x16": {40, 40}, "16x16": {40, 56}}[b]
@@ -165,8 +166,9 @@ func TestFaultsOfQuantizers(t *testing.T) {
 		}
 	}
 	t.Logf("%d right pass, %d wrong fail with their name, %d faults change nothing: %v", rights, wrongs, blind, seen)
-	for _, id := range []string{"nibbles-swapped", "scale-rule", "amax-signed", "padding-counted", "global-scale-missing", "global-scale-twice", "zero-point-ignored",
-		"least-scale-missing", "scales-transposed", "scale-of-other-block", "other-axis", "not-saturated", "other-elements", "truncated"} {
+	for _, id := range []string{"nibbles-swapped", "scale-rule", "amax-signed", "padding-counted",
+		"global-scale-missing", "global-scale-twice", "zero-point-ignored", "least-scale-missing", "scales-transposed",
+		"scale-of-other-block", "other-axis", "not-saturated", "other-elements", "truncated"} {
 		if seen["quantize."+id] == 0 {
 			t.Errorf("quantize.%s is never seen", id)
 		}
@@ -226,7 +228,8 @@ func TestFaultsOfDequantizers(t *testing.T) {
 		}
 	}
 	t.Logf("%d right pass, %d wrong fail with a name, %d faults change nothing: %v", rights, wrongs, blind, seen)
-	for _, id := range []string{"nibbles-swapped", "global-scale-missing", "global-scale-twice", "zero-point-ignored", "scales-transposed", "scale-of-other-block", "other-axis", "other-elements"} {
+	for _, id := range []string{"nibbles-swapped", "global-scale-missing", "global-scale-twice", "zero-point-ignored",
+		"scales-transposed", "scale-of-other-block", "other-axis", "other-elements"} {
 		if seen["quantize."+id] == 0 {
 			t.Errorf("quantize.%s is never seen", id)
 		}

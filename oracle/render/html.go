@@ -32,7 +32,8 @@ func WriteHTML(w io.Writer, of *report.Report) error {
 	p.findings(r)
 	if chart := r.chart(); chart != "" {
 		p.h2("Every step")
-		p.note("Each step is taken from the device's own state, so that errors do not add up and chaos has no part in it. s is the standard deviation that one expects of an element's E.")
+		p.note("Each step is taken from the device's own state, so that errors do not add up and chaos has no part " +
+			"in it. s is the standard deviation that one expects of an element's E.")
 		p.add(chart, "\n")
 	}
 	if fate := r.fate(); fate != "" {
@@ -98,7 +99,8 @@ func (p *page) section(title string, lines []string) {
 }
 
 func (p *page) head(r drawing) {
-	p.add("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n")
+	p.add("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n" +
+		"<meta name=\"viewport\" content=\"width=device-width\">\n")
 	p.in("title", string(r.Verdict)+" - refrun check")
 	p.add("\n<style>\n", css, "</style>\n")
 	class := "fail"
@@ -213,7 +215,9 @@ func (r drawing) chart() string {
 		peak = append(peak, float64(s.Peak))
 	}
 	k := svg.Chart{W: 860, H: 300, XLabel: "step", Across: []svg.Mark{{At: 1, Name: "expected"}}}
-	for _, s := range []svg.Series{{Name: "RMS of E/s", X: x, Y: rms}, {Name: "Re", X: x, Y: re}, {Name: "peak |E|/s", X: x, Y: peak}} {
+	for _, s := range []svg.Series{
+		{Name: "RMS of E/s", X: x, Y: rms}, {Name: "Re", X: x, Y: re}, {Name: "peak |E|/s", X: x, Y: peak},
+	} {
 		if slices.ContainsFunc(s.Y, func(y float64) bool { return y > 0 }) {
 			k.Series = append(k.Series, s)
 		}

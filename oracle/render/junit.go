@@ -73,7 +73,8 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 		s.Cases = append(s.Cases, c)
 	}
 	if c := r.junit("layer", "not in the table", func(f report.Finding) bool {
-		return (f.Gate == "bound" || f.Gate == "statistics") && !slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return inRow(f, l) })
+		return (f.Gate == "bound" || f.Gate == "statistics") &&
+			!slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return inRow(f, l) })
 	}); c.Failure != nil {
 		s.Cases = append(s.Cases, c)
 	}
@@ -81,10 +82,12 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 		s.Cases = append(s.Cases, junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))]))
 	}
 	for _, what := range r.Unjudged {
-		s.Cases = append(s.Cases, junitCase{Class: "not judged", Name: what, Skipped: &junitFault{Message: "nothing was held against it"}})
+		s.Cases = append(s.Cases,
+			junitCase{Class: "not judged", Name: what, Skipped: &junitFault{Message: "nothing was held against it"}})
 	}
 	for _, what := range r.Skipped {
-		s.Cases = append(s.Cases, junitCase{Class: "left out", Name: what, Skipped: &junitFault{Message: "it was not reached"}})
+		s.Cases = append(s.Cases,
+			junitCase{Class: "left out", Name: what, Skipped: &junitFault{Message: "it was not reached"}})
 	}
 	s.Tests = len(s.Cases)
 	for _, c := range s.Cases {
@@ -104,7 +107,8 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 func (s junitSuite) xml() string {
 	var b strings.Builder
 	b.WriteString(xml.Header)
-	fmt.Fprintf(&b, "<testsuites>\n <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\">\n", escape(s.Name), s.Tests, s.Failures, s.Errors, s.Skipped)
+	fmt.Fprintf(&b, "<testsuites>\n <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" "+
+		"skipped=\"%d\">\n", escape(s.Name), s.Tests, s.Failures, s.Errors, s.Skipped)
 	for _, c := range s.Cases {
 		fmt.Fprintf(&b, "  <testcase classname=\"%s\" name=\"%s\">", escape(c.Class), escape(c.Name))
 		b.WriteString(c.Failure.xml("failure") + c.Skipped.xml("skipped") + "</testcase>\n")
@@ -153,8 +157,11 @@ func junitSteps(rows []report.StepRow) junitCase {
 	}
 	var text []string
 	for _, s := range bad {
-		text = append(text, fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, report.Three(float64(s.MaxAbs)), report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak))))
+		text = append(text,
+			fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, report.Three(float64(s.MaxAbs)),
+				report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak))))
 	}
-	c.Failure = &junitFault{fmt.Sprintf("%d of %d steps are wrong, first step %d", len(bad), len(rows), bad[0].Step), strings.Join(text, "\n")}
+	c.Failure = &junitFault{fmt.Sprintf("%d of %d steps are wrong, first step %d", len(bad), len(rows), bad[0].Step),
+		strings.Join(text, "\n")}
 	return c
 }

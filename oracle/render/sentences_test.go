@@ -24,20 +24,25 @@ func edited(r *report.Report, edit ...func(*report.Report)) *report.Report {
 
 // passing is a report in which nothing is wrong, and faulty one with a wrong step.
 func passing(edit ...func(*report.Report)) *report.Report {
-	return edited(&report.Report{Verdict: report.PassConforming, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x",
-		Shape: []int{2, 4, 1, 4, 4}, Steps: []report.StepRow{{Step: 1, R64: 1, MaxAbs: 0.5}, {Step: 2, R64: 1, MaxAbs: 0.5}}}, edit...)
+	return edited(&report.Report{Verdict: report.PassConforming,
+		FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x", Shape: []int{2, 4, 1, 4, 4},
+		Steps: []report.StepRow{{Step: 1, R64: 1, MaxAbs: 0.5}, {Step: 2, R64: 1, MaxAbs: 0.5}}}, edit...)
 }
 
 func faulty(edit ...func(*report.Report)) *report.Report {
 	return passing(append([]func(*report.Report){func(r *report.Report) {
 		r.Verdict, r.Contract, r.FirstStep = report.FailLogic, "", 2
 		r.Steps[1].Violation = true
-		r.Findings = []report.Finding{{Verdict: report.FailLogic, Gate: "accuracy", Step: 2, Realization: -1, Text: "something is off"}}
+		r.Findings = []report.Finding{
+			{Verdict: report.FailLogic, Gate: "accuracy", Step: 2, Realization: -1, Text: "something is off"},
+		}
 	}}, edit...)...)
 }
 
 func powerless(edit ...func(*report.Report)) *report.Report {
-	return passing(append([]func(*report.Report){func(r *report.Report) { r.Verdict, r.Contract, r.Steps = report.NoPower, "", nil }}, edit...)...)
+	return passing(append([]func(*report.Report){
+		func(r *report.Report) { r.Verdict, r.Contract, r.Steps = report.NoPower, "", nil },
+	}, edit...)...)
 }
 
 // pair is a sentence with a report of which it is true, and a near one of which it is false.
@@ -78,7 +83,9 @@ func TestTableSentences(t *testing.T) {
 	}
 	element := func(layer, high string) func(*report.Report) {
 		return func(r *report.Report) {
-			r.Worst = []report.Element{{Step: 2, Realization: 1, C: 3, H: 4, W: 5, Layer: layer, Low: "0x1", High: high, Got: "0x7"}}
+			r.Worst = []report.Element{
+				{Step: 2, Realization: 1, C: 3, H: 4, W: 5, Layer: layer, Low: "0x1", High: high, Got: "0x7"},
+			}
 			if high == "" {
 				r.Worst[0].Low = ""
 			}
@@ -103,10 +110,15 @@ func TestTableSentences(t *testing.T) {
 	for _, p := range []pair{
 		{"<Steps>", passing(), powerless()},
 		{"E is the device's next state minus exact arithmetic", passing(), powerless()},
-		{"E is the device's next state minus exact arithmetic", passing(), passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })},
-		{"E is the device's next state minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }), passing()},
-		{"minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }), passing(func(r *report.Report) { r.Noise.Stream, r.Steps[0].Re = report.UnknownNoise, 0.1 })}, // masks were read off the states
-		{"rel. L2 is the norm of E over that of the exact state", passing(func(r *report.Report) { r.Fields = []diff.Field{{Step: r.Steps[0].Step}} }), passing()},
+		{"E is the device's next state minus exact arithmetic", passing(),
+			passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })},
+		{"E is the device's next state minus the exact step without noise",
+			passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }), passing()},
+		// masks were read off the states
+		{"minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }),
+			passing(func(r *report.Report) { r.Noise.Stream, r.Steps[0].Re = report.UnknownNoise, 0.1 })},
+		{"rel. L2 is the norm of E over that of the exact state",
+			passing(func(r *report.Report) { r.Fields = []diff.Field{{Step: r.Steps[0].Step}} }), passing()},
 		{"|wrong\nbad:2", faulty(), passing()},
 		{"left Steps", passing(many(mostRows + 1)), passing(many(mostRows))},
 		{"<Layers>", passing(layer(0, 1)), passing()},
@@ -117,9 +129,11 @@ func TestTableSentences(t *testing.T) {
 		{"a, step 2", passing(layer(0, 1), layer(0, 2)), passing(layer(0, 2))},
 		{"<Known faults>", passing(filter(false)), passing()},
 		{"The residual held against the signature of each known fault", passing(filter(false)), passing()},
-		{"<Known faults>", faulty(filter(false)), faulty(filter(false), func(r *report.Report) { r.Filters[0].Gain = 0.009 })},
+		{"<Known faults>", faulty(filter(false)),
+			faulty(filter(false), func(r *report.Report) { r.Filters[0].Gain = 0.009 })},
 		{"|found\nbad:eps missing", faulty(filter(true)), faulty(filter(false))},
-		{"50.0 %", passing(filter(false)), passing(filter(false), func(r *report.Report) { r.Filters[0].Gain = diff.Number(math.NaN()) })},
+		{"50.0 %", passing(filter(false)),
+			passing(filter(false), func(r *report.Report) { r.Filters[0].Gain = diff.Number(math.NaN()) })},
 		{"<Noise: tape>", passing(noise(true)), passing()},
 		{"What the recorded states say about the noise", passing(noise(true)), passing()},
 		{"|wrong\nbad:slope", passing(noise(false)), passing(noise(true))},
@@ -163,11 +177,17 @@ func TestHTMLSentences(t *testing.T) {
 		{fact("Layer"), faulty(func(r *report.Report) { r.FirstLayer = "a" }), faulty()},
 		{fact("Place"), faulty(func(r *report.Report) { r.Slice = "row 1" }), faulty()},
 		{fact("Diagnosis"), faulty(func(r *report.Report) { r.Diagnosis = "eps missing" }), faulty()},
-		{"; RMS 0.9 of what is expected", says(func(r *report.Report) { r.OneStep = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9} }), says(func(r *report.Report) {
+		{"; RMS 0.9 of what is expected", says(func(r *report.Report) {
+			r.OneStep = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9}
+		}), says(func(r *report.Report) {
 			r.OneStep = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: diff.Number(math.NaN())}
 		})},
-		{fact("Error of one step"), says(func(r *report.Report) { r.OneStep = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9} }), passing()},
-		{fact("Expected"), says(func(r *report.Report) { r.Expected = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 1} }), passing()},
+		{fact("Error of one step"), says(func(r *report.Report) {
+			r.OneStep = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9}
+		}), passing()},
+		{fact("Expected"), says(func(r *report.Report) {
+			r.Expected = report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 1}
+		}), passing()},
 		{"<h2>Findings</h2>", faulty(), passing()},
 		{"<p class=\"note\">1 more; --json has all.</p>", faulty(func(r *report.Report) {
 			for range mostHTMLFindings {
@@ -182,23 +202,34 @@ func TestHTMLSentences(t *testing.T) {
 		{"Each step is taken from the device's own state", passing(), powerless()},
 		{">first faulty step<", faulty(), passing()},
 		{">horizon<", says(func(r *report.Report) { r.Horizon = &horizon }), passing()},
-		{"Free rollouts: a small difference becomes 1.5 times as large in a step.", says(func(r *report.Report) { r.GrowthPerStep = &growth }), passing()},
-		{"Free rollouts: from step 2 on a comparison of free rollouts says nothing.", says(func(r *report.Report) { r.Horizon = &horizon }), passing()},
+		{"Free rollouts: a small difference becomes 1.5 times as large in a step.",
+			says(func(r *report.Report) { r.GrowthPerStep = &growth }), passing()},
+		{"Free rollouts: from step 2 on a comparison of free rollouts says nothing.",
+			says(func(r *report.Report) { r.Horizon = &horizon }), passing()},
 		{"<h2>Where in the image</h2>", drawn(1), drawn(0)},
 		{"blue below zero, red above", drawn(1), drawn(math.NaN())},
 		{" Numbers beyond 12 have the colours of the scale's ends.", drawn(12.5), drawn(12)},
 		{"<h2>Distance in units of the last place</h2>", says(func(r *report.Report) { r.Ulps[0] = 3 }), passing()},
 		{"<h2>Steps</h2>", passing(), powerless()},
 		{`<tr class="bad">`, faulty(), passing()},
-		{" more; --json has all", says(func(r *report.Report) { r.Steps = make([]report.StepRow, mostRows+1) }), says(func(r *report.Report) { r.Steps = make([]report.StepRow, mostRows) })},
-		{"What this run could not have shown", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} }), passing()},
-		{"dropout: not visible at any size", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} }), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 2}} })},
-		{"the probe impulse shows it", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Probe: "impulse"}} }), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })},
-		{"it needs more steps", says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Needs: "more steps"}} }), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })},
+		{" more; --json has all", says(func(r *report.Report) { r.Steps = make([]report.StepRow, mostRows+1) }),
+			says(func(r *report.Report) { r.Steps = make([]report.StepRow, mostRows) })},
+		{"What this run could not have shown",
+			says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} }), passing()},
+		{"dropout: not visible at any size", says(func(r *report.Report) {
+			r.Blind = []report.Blind{{Name: "dropout"}}
+		}), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 2}} })},
+		{"the probe impulse shows it", says(func(r *report.Report) {
+			r.Blind = []report.Blind{{Name: "dropout", Probe: "impulse"}}
+		}), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })},
+		{"it needs more steps", says(func(r *report.Report) {
+			r.Blind = []report.Blind{{Name: "dropout", Needs: "more steps"}}
+		}), says(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })},
 		{"<h2>Not judged</h2>", says(func(r *report.Report) { r.Unjudged = []string{"y"} }), passing()},
 		{"<h2>Left out</h2>", says(func(r *report.Report) { r.Skipped = []string{"filters"} }), passing()},
 		{"<h2>Notes</h2>", says(func(r *report.Report) { r.Notes = []string{"a note"} }), passing()},
-		{"The same evidence gives the same verdict on every machine.", passing(), says(func(r *report.Report) { r.Skipped = []string{"filters"} })},
+		{"The same evidence gives the same verdict on every machine.", passing(),
+			says(func(r *report.Report) { r.Skipped = []string{"filters"} })},
 	} {
 		p.check(t, page)
 	}
@@ -214,7 +245,8 @@ func TestHTMLSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	covered, said := string(source), regexp.MustCompile(`p\.(?:h2|note|section)\("([^"]*)"`).FindAllStringSubmatch(string(code), -1)
+	covered, said := string(source),
+		regexp.MustCompile(`p\.(?:h2|note|section)\("([^"]*)"`).FindAllStringSubmatch(string(code), -1)
 	if len(said) < 9 {
 		t.Errorf("%d headings and notes found", len(said))
 	}
@@ -278,20 +310,29 @@ func TestJUnitSentences(t *testing.T) {
 		{"gate accuracy passed", passing(), powerless()},
 		{"gate accuracy passed", passing(), faulty()},
 		{"gate accuracy skipped: NO-POWER", powerless(), passing()},
-		{"gate accuracy failed: FAIL-LOGIC at step 2 (accuracy): something is off", faulty(), faulty(func(r *report.Report) { r.Findings[0].Gate = "noise" })},
+		{"gate accuracy failed: FAIL-LOGIC at step 2 (accuracy): something is off", faulty(),
+			faulty(func(r *report.Report) { r.Findings[0].Gate = "noise" })},
 		{"layer a, step 1 passed", passing(layer(0)), passing(layer(2))},
-		{"layer a, step 1 failed: 2 of 9 elements outside of what correct kernels may have", passing(layer(2)), passing(layer(0))},
-		{"layer a, step 1 failed: FAIL-LOGIC at step 1, a (bound): something", faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "a", 1 }),
-			faulty(layer(0), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "b", 1 })},
-		{"layer not in the table failed: FAIL-LOGIC at step 1 (bound): something", faulty(layer(0), of("bound", "")), faulty(layer(0), of("bound", "a"))},
-		{"layer policy, step 1 failed: FAIL-LOGIC at step 1 (statistics): something", faulty(policy, of("statistics", "")), faulty(policy, of("statistics", "a"))},
+		{"layer a, step 1 failed: 2 of 9 elements outside of what correct kernels may have", passing(layer(2)),
+			passing(layer(0))},
+		{"layer a, step 1 failed: FAIL-LOGIC at step 1, a (bound): something", faulty(layer(0),
+			func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "a", 1 }),
+			faulty(layer(0), func(r *report.Report) {
+				r.Findings[0].Gate, r.Findings[0].Layer, r.Findings[0].Step = "bound", "b", 1
+			})},
+		{"layer not in the table failed: FAIL-LOGIC at step 1 (bound): something", faulty(layer(0), of("bound", "")),
+			faulty(layer(0), of("bound", "a"))},
+		{"layer policy, step 1 failed: FAIL-LOGIC at step 1 (statistics): something",
+			faulty(policy, of("statistics", "")), faulty(policy, of("statistics", "a"))},
 		{"layer policy, step 1 passed", faulty(policy, of("accuracy", "")), faulty(policy, of("bound", ""))},
 		{"steps 1 to 2 passed", passing(), faulty()},
 		{"steps 1 to 2 passed", passing(), passing(blind)},
 		{"steps 1 to 2 skipped: nothing of these steps could be compared", passing(blind), passing()},
 		{"1 of 2 steps are wrong, first step 2: step 2: largest error 0.5", faulty(), passing()},
-		{"not judged y skipped: nothing was held against it", passing(func(r *report.Report) { r.Unjudged = []string{"y"} }), passing()},
-		{"left out filters skipped: it was not reached", passing(func(r *report.Report) { r.Skipped = []string{"filters"} }), passing()},
+		{"not judged y skipped: nothing was held against it",
+			passing(func(r *report.Report) { r.Unjudged = []string{"y"} }), passing()},
+		{"left out filters skipped: it was not reached",
+			passing(func(r *report.Report) { r.Skipped = []string{"filters"} }), passing()},
 	} {
 		p.check(t, text)
 	}

@@ -64,13 +64,20 @@ func some(n int, must func(i int) bool) (keep []int, left int) {
 
 func (r drawing) stepTable() table {
 	t := table{title: "Steps", head: []string{"step", "max|E|", "mean|E|", "R64", "Re", "peak", ""},
-		note: "E is the device's next state minus exact arithmetic from the device's own state. R64 is the mean of (E/s)², s what the claim makes one expect of an element; Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
-	if r.Noise.Stream == report.UnknownNoise && !slices.ContainsFunc(r.Steps, func(s report.StepRow) bool { return s.Re > 0 }) { // which only known draws have
-		t.note = "E is the device's next state minus the exact step without noise from the device's own state. R64 is the mean of (E/s)², s what the specified noise makes one expect of an element; peak the largest |E|/s."
+		note: "E is the device's next state minus exact arithmetic from the device's own state. " +
+			"R64 is the mean of (E/s)², s what the claim makes one expect of an element; " +
+			"Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
+	// which only known draws have
+	if r.Noise.Stream == report.UnknownNoise &&
+		!slices.ContainsFunc(r.Steps, func(s report.StepRow) bool { return s.Re > 0 }) {
+		t.note = "E is the device's next state minus the exact step without noise from the device's own state. " +
+			"R64 is the mean of (E/s)², s what the specified noise makes one expect of an element; " +
+			"peak the largest |E|/s."
 	}
 	if len(r.Fields) > 0 {
 		t.head = slices.Insert(t.head, 3, "rel. L2", "VRMSE")
-		t.note += " rel. L2 is the norm of E over that of the exact state and VRMSE the RMS of E over its standard deviation, the means of all channels."
+		t.note += " rel. L2 is the norm of E over that of the exact state and VRMSE the RMS of E over its standard " +
+			"deviation, the means of all channels."
 	}
 	bad := func(i int) bool { return r.Steps[i].Violation }
 	keep, left := some(len(r.Steps), bad)
@@ -79,7 +86,8 @@ func (r drawing) stepTable() table {
 		if s.Violation {
 			mark = "wrong"
 		}
-		row := []string{fmt.Sprint(s.Step), report.Three(float64(s.MaxAbs)), report.Three(float64(s.MeanAbs)), report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak)), mark}
+		row := []string{fmt.Sprint(s.Step), report.Three(float64(s.MaxAbs)), report.Three(float64(s.MeanAbs)),
+			report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak)), mark}
 		if len(r.Fields) > 0 {
 			row = slices.Insert(row, 3, r.relative(s.Step)...)
 		}
@@ -100,11 +108,15 @@ func (r drawing) relative(step int) []string {
 }
 
 func (r drawing) layerTable() table {
-	t := table{title: "Layers", head: []string{"layer", "op", "elems", "violations", "flips (limit)", "bias z", "var", "max|E|", "slice"},
-		note: "Each layer with the inputs that the device gave it. A violation lies outside of every result that correct kernels may have; max|E| is the largest error over that bound; flips are elements that are not the rounded exact value; var is the variance of the error over the expected one."}
+	t := table{title: "Layers", head: []string{
+		"layer", "op", "elems", "violations", "flips (limit)", "bias z", "var", "max|E|", "slice",
+	}, note: "Each layer with the inputs that the device gave it. A violation lies outside of every result " +
+		"that correct kernels may have; max|E| is the largest error over that bound; flips are elements that are not " +
+		"the rounded exact value; var is the variance of the error over the expected one."}
 	bad := func(i int) bool {
 		l := r.Layers[i]
-		return l.Violations > 0 || slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.OfLayers() && f.Layer == l.Name && f.Step == l.Step })
+		return l.Violations > 0 || slices.ContainsFunc(r.Findings,
+			func(f report.Finding) bool { return f.OfLayers() && f.Layer == l.Name && f.Step == l.Step })
 	}
 	several := slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return l.Step != r.Layers[0].Step })
 	keep, left := some(len(r.Layers), bad)
@@ -114,8 +126,9 @@ func (r drawing) layerTable() table {
 		if several {
 			name = fmt.Sprintf("%s, step %d", name, l.Step)
 		}
-		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations), fmt.Sprintf("%d (%s)", l.Flips, report.Three(float64(l.FlipLimit))),
-			report.Three(float64(l.BiasZ)), report.Three(float64(l.Variance)), report.Three(float64(l.MaxE)), l.WorstSlice)
+		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations),
+			fmt.Sprintf("%d (%s)", l.Flips, report.Three(float64(l.FlipLimit))), report.Three(float64(l.BiasZ)),
+			report.Three(float64(l.Variance)), report.Three(float64(l.MaxE)), l.WorstSlice)
 	}
 	t.left = left
 	return t
@@ -126,7 +139,8 @@ const leastGain = 0.01
 
 func (r drawing) filterTable() table {
 	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
-		note: "The residual held against the signature of each known fault, what was found first, then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
+		note: "The residual held against the signature of each known fault, what was found first, " +
+			"then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
 	rows := slices.Clone(r.Filters)
 	sorting.By(rows, func(a, b report.FilterRow) int {
 		switch {
@@ -150,7 +164,8 @@ func (r drawing) filterTable() table {
 		if f.Found {
 			mark = "found"
 		}
-		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer, report.Three(float64(f.Amplitude)), report.Three(float64(f.T)), percent(f.Gain), mark)
+		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer,
+			report.Three(float64(f.Amplitude)), report.Three(float64(f.T)), percent(f.Gain), mark)
 	}
 	t.left = len(rows) - len(t.rows)
 	return t
@@ -178,8 +193,10 @@ func (r drawing) noiseTable() table {
 }
 
 func (r drawing) worstTable() table {
-	t := table{title: "Worst elements", head: []string{"worst element", "exact", "rounded", "admissible", "got", "error/expected"},
-		note: "Places are step, realization and [channel,row,column]; numbers in hexadecimal are the bits of the format."}
+	t := table{title: "Worst elements", head: []string{
+		"worst element", "exact", "rounded", "admissible", "got", "error/expected",
+	}, note: "Places are step, realization and [channel,row,column]; " +
+		"numbers in hexadecimal are the bits of the format."}
 	for _, x := range r.Worst {
 		at := fmt.Sprintf("step %d, r%d [%d,%d,%d]", x.Step, x.Realization, x.C, x.H, x.W)
 		if x.Layer != "" {

@@ -52,7 +52,8 @@ func (r drawing) text() string {
 	if e := r.OneStep; e != (report.StepError{}) {
 		s := fmt.Sprintf("largest error %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
 		if x := r.Expected; x != (report.StepError{}) {
-			s += fmt.Sprintf("; expected %s and %s; RMS over expected %s", report.Three(float64(x.MaxAbs)), report.Three(float64(x.MeanAbs)), report.Three(float64(e.RMSOverExpected)))
+			s += fmt.Sprintf("; expected %s and %s; RMS over expected %s", report.Three(float64(x.MaxAbs)),
+				report.Three(float64(x.MeanAbs)), report.Three(float64(e.RMSOverExpected)))
 		}
 		b.WriteString(wrap("one step  ", s))
 	}

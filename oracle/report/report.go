@@ -18,8 +18,9 @@ const (
 	FailLogic      Verdict = "FAIL-LOGIC"      // another function than the operator's
 	FailPrecision  Verdict = "FAIL-PRECISION"  // the function, with larger errors than the claim has
 	FailRNG        Verdict = "FAIL-RNG"        // noise that is not what was specified
-	FailRollout    Verdict = "FAIL-ROLLOUT"    // right steps in a wrong rollout: states shifted, aliased, stale, wrongly mixed
-	NoPower        Verdict = "NO-POWER"        // no fault found, but a gate saw too little
+	// right steps in a wrong rollout: states shifted, aliased, stale, wrongly mixed
+	FailRollout Verdict = "FAIL-ROLLOUT"
+	NoPower     Verdict = "NO-POWER" // no fault found, but a gate saw too little
 )
 
 // Code returns the exit code of the command for a verdict: 0 for a pass, 1 for
@@ -85,7 +86,8 @@ type Report struct {
 	OneStep  StepError `json:"one_step"`
 	Expected StepError `json:"expected"`
 
-	Horizon       *int         `json:"horizon"`         // first step at which a free-running comparison says nothing; nil if there is none or it was not measured
+	// first step at which a free-running comparison says nothing; nil if there is none or it was not measured
+	Horizon       *int         `json:"horizon"`
 	GrowthPerStep *diff.Number `json:"growth_per_step"` // of a small difference; nil if not measured
 
 	Noise NoiseReport `json:"noise"`
@@ -213,23 +215,25 @@ type Element struct {
 	C           int         `json:"c"`
 	H           int         `json:"h"`
 	W           int         `json:"w"`
-	Exact       diff.Number `json:"exact"`   // in float64
-	Rounded     string      `json:"rounded"` // hexadecimal bits: of a state, where a half type or TF32 is claimed, what the emulation gives; else Exact rounded
-	Low         string      `json:"low"`     // admissible from
-	High        string      `json:"high"`    // to, or "" where no interval is known
-	Got         string      `json:"got"`     // as the device has it, bits too
-	GotValue    diff.Number `json:"got_value"`
-	Error       diff.Number `json:"error_over_expected"` // over s of a state, over the bound of a layer
+	Exact       diff.Number `json:"exact"` // in float64
+	// hexadecimal bits: of a state, where a half type or TF32 is claimed, what the emulation gives; else Exact rounded
+	Rounded  string      `json:"rounded"`
+	Low      string      `json:"low"`  // admissible from
+	High     string      `json:"high"` // to, or "" where no interval is known
+	Got      string      `json:"got"`  // as the device has it, bits too
+	GotValue diff.Number `json:"got_value"`
+	Error    diff.Number `json:"error_over_expected"` // over s of a state, over the bound of a layer
 }
 
 // Finding is one thing that a gate found wrong.
 type Finding struct {
-	Verdict     Verdict `json:"verdict"` // what it speaks for
-	Gate        string  `json:"gate"`    // structure, bound, statistics, conformity, accuracy, filter, noise, rollout, probe
-	Step        int     `json:"step"`    // the first, -1 if it has none
-	Realization int     `json:"realization"`
-	Layer       string  `json:"layer"`
-	Slice       string  `json:"slice"`
+	Verdict Verdict `json:"verdict"` // what it speaks for
+	// structure, bound, statistics, conformity, accuracy, filter, noise, rollout, probe
+	Gate        string `json:"gate"`
+	Step        int    `json:"step"` // the first, -1 if it has none
+	Realization int    `json:"realization"`
+	Layer       string `json:"layer"`
+	Slice       string `json:"slice"`
 	// ID names the fault's row in the library's table, whatever words Diagnosis and Text
 	// have: unnamed.GATE where no fault of it explains what was found. What the row's
 	// name leaves open stands behind a colon: nothing, where it means results of all kinds.

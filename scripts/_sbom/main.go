@@ -51,8 +51,9 @@ func write(w io.Writer, program string) error {
 
 func describe(info *debug.BuildInfo, name string, hash [sha256.Size]byte) (*cdx.BOM, error) {
 	program := cdx.Component{
-		BOMRef: "program", Type: cdx.ComponentTypeApplication, Name: name, Version: info.Main.Version, PackageURL: purl(&info.Main),
-		Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(hash[:])}},
+		BOMRef: "program", Type: cdx.ComponentTypeApplication, Name: name, Version: info.Main.Version,
+		PackageURL: purl(&info.Main),
+		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(hash[:])}},
 	}
 	settings, time := []cdx.Property{{Name: "go:version", Value: info.GoVersion}}, ""
 	for _, s := range info.Settings {
@@ -76,8 +77,8 @@ func describe(info *debug.BuildInfo, name string, hash [sha256.Size]byte) (*cdx.
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
-		components = append(components, cdx.Component{BOMRef: purl(m), Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version,
-			PackageURL: purl(m), Hashes: hashes})
+		components = append(components, cdx.Component{BOMRef: purl(m), Type: cdx.ComponentTypeLibrary, Name: m.Path,
+			Version: m.Version, PackageURL: purl(m), Hashes: hashes})
 		refs = append(refs, purl(m))
 	}
 	bom := cdx.NewBOM()

@@ -153,7 +153,8 @@ func (i isa) act(name string, eval func(...*actKernel), exact bool) {
 	MOVQ(n, reg.RCX)
 	XORQ(open, open)
 	Label("eight" + name)
-	all := i.sideBySide(i.halves(), grid, table, func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
+	all := i.sideBySide(i.halves(), grid, table,
+		func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
 	eval(all...)
 	results(all)
 	for h, k := range all {
@@ -185,7 +186,8 @@ func (i isa) expBelow() {
 	top, table := i.wide[15], i.actTable()
 	VBROADCASTSD(mustParam("top"), top)
 	Label("eight" + name)
-	all := i.sideBySide(i.halves(), nil, table, func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
+	all := i.sideBySide(i.halves(), nil, table,
+		func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
 	e := make([]*actExp, len(all))
 	for h, k := range all {
 		VSUBPD(top, k.x, k.x)

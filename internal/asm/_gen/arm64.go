@@ -163,10 +163,12 @@ type lane struct {
 // by appends an instruction of a vector and one number: its code for float64.
 func (n *neon) by(code uint32, name string, l v, k lane, d v) {
 	if n.single {
-		n.word(code&^(1<<22)|uint32(k.i>>1)<<11|uint32(k.i&1)<<21|uint32(k.v)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("%s v%d.4s, v%d.4s, v%d.s[%d]", name, d, l, k.v, k.i))
+		n.word(code&^(1<<22)|uint32(k.i>>1)<<11|uint32(k.i&1)<<21|uint32(k.v)<<16|uint32(l)<<5|uint32(d),
+			fmt.Sprintf("%s v%d.4s, v%d.4s, v%d.s[%d]", name, d, l, k.v, k.i))
 		return
 	}
-	n.word(code|uint32(k.i)<<11|uint32(k.v)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("%s v%d.2d, v%d.2d, v%d.d[%d]", name, d, l, k.v, k.i))
+	n.word(code|uint32(k.i)<<11|uint32(k.v)<<16|uint32(l)<<5|uint32(d),
+		fmt.Sprintf("%s v%d.2d, v%d.2d, v%d.d[%d]", name, d, l, k.v, k.i))
 }
 
 func (n *neon) fmlaBy(l v, k lane, d v) { n.by(0x4fc01000, "fmla", l, k, d) } // d += l k

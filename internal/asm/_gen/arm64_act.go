@@ -80,7 +80,8 @@ func (n *neon) table(at int, d v) { n.broadcast("R4", at, d) }
 // act writes a kernel: eight numbers at a time, and a bit for each that stays
 // open. See act.go, whose operations these are.
 func (n *neon) act(f neonFunction) {
-	result := n.function("act"+f.name+"NEON", "dst, src *float64, n int, grid *float64", " (open uint64)", "is an ActKernel: see asm/act.go.")
+	result := n.function("act"+f.name+"NEON", "dst, src *float64, n int, grid *float64", " (open uint64)",
+		"is an ActKernel: see asm/act.go.")
 	n.op("MOVD $·actTable(SB), R4")
 	f.setup(n)
 	n.table(cSign, actSign)

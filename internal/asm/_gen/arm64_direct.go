@@ -4,7 +4,8 @@ package main
 // pixels, 4 of weights, which multiply by element, and one for the products of
 // Float64. The arguments are those of directOutputs.
 func (n *neon) direct(f format) {
-	n.function("direct"+f.name+"NEON", "src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8", "", "convolves directly: see asm/direct.go.")
+	n.function("direct"+f.name+"NEON", "src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8",
+		"", "convolves directly: see asm/direct.go.")
 	const outputs = 8
 	for i := range outputs * vectors {
 		n.zero(v(i))
@@ -88,7 +89,8 @@ func (n *neon) direct(f format) {
 
 // add is directAdd: 24 registers of sums, 3 of pixels, 4 of weights.
 func (n *neon) add() {
-	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64, next *float32", "", "adds sums of products: see asm/direct.go.")
+	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64, next *float32", "",
+		"adds sums of products: see asm/direct.go.")
 	const outputs = 8
 	for i := range outputs * vectors {
 		n.zero(v(i))
@@ -137,7 +139,8 @@ func (n *neon) directWiden() {
 
 // directRound finishes the sums of 8 outputs: the arguments are those of amd64's.
 func (n *neon) directRound(f format) {
-	at := n.function("directRound"+f.name+"NEON", "sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8", " (any uint64)", "rounds sums: see asm/direct.go.")
+	at := n.function("directRound"+f.name+"NEON", "sums *float64, slope *float64, window *float64, dst *float64, "+
+		"line int, flags *uint8", " (any uint64)", "rounds sums: see asm/direct.go.")
 	const outputs = 8
 	const lo, hi, t, slope, e, window v = 6, 7, 8, 9, 10, 24
 	n.roundings(f)

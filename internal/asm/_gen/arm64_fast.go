@@ -45,7 +45,8 @@ func registers(first int) (all []v) {
 // fastInput is fastInput of fast.go, four channels at a time.
 func (n *neon) fastInput(f form) {
 	name := "fast" + f.name + "InputNEON"
-	n.function(name, "src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32", "", "transforms the window of one tile: see asm/fast.go.")
+	n.function(name, "src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, "+
+		"scratch *float32", "", "transforms the window of one tile: see asm/fast.go.")
 	at, side := n.lanes(append(f.inputConstants(), 1)), f.side()
 	var also []string
 	if f.taps == 4 {
@@ -134,7 +135,8 @@ func (n *neon) fastInputLine(f form, at map[float64]lane) []v {
 // fastOutput is fastOutput of fast.go, four outputs at a time.
 func (n *neon) fastOutput(f form) {
 	name := "fast" + f.name + "OutputNEON"
-	n.function(name, "m *float32, point int, bias, dst *float32, line int, scratch *float32", "", "transforms one tile's outputs: see asm/fast.go.")
+	n.function(name, "m *float32, point int, bias, dst *float32, line int, scratch *float32", "",
+		"transforms one tile's outputs: see asm/fast.go.")
 	at, side := n.lanes(f.outputConstants()), f.side()
 	const shift, nan, mask v = 31, 30, 29
 	n.constant(canonicalNaN<<32|canonicalNaN, canonicalNaN<<32|canonicalNaN, nan)
@@ -274,7 +276,8 @@ func (n *neon) chain() {
 
 // fastMultiply is the multiplication of one point.
 func (n *neon) fastMultiply() {
-	n.function("fastMultiplyNEON", "v, u, m *float32, blocks, chain, groups int, next *float32, later *float32", "", "multiplies at one point: see asm/fast.go.")
+	n.function("fastMultiplyNEON", "v, u, m *float32, blocks, chain, groups int, next *float32, later *float32", "",
+		"multiplies at one point: see asm/fast.go.")
 	n.label("group")
 	n.op("MOVD R1, R20")
 	n.op("MOVD R3, R22")
@@ -302,7 +305,8 @@ func (n *neon) fastMultiply() {
 
 // fastTaps is fastTaps of fast.go.
 func (n *neon) fastTaps(channels int) {
-	n.function(fmt.Sprintf("fastTapsOf%dNEON", channels), "src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int", "", "convolves tap by tap: see asm/fast.go.")
+	n.function(fmt.Sprintf("fastTapsOf%dNEON", channels), "src *float32, pixel int, taps *int, n, chain int, u, m, "+
+		"bias, dst *float32, plane, groups int", "", "convolves tap by tap: see asm/fast.go.")
 	pixels := [neonFastTiles]string{"R11", "R12", "R13", "R14", "R15", "R16"}
 	n.label("group")
 	n.op("MOVD R5, R20")

@@ -2,7 +2,8 @@ package main
 
 // packLine lays 8 lines out as pixels, 8 at a time: see packLine of layout.go.
 func (n *neon) packLine() {
-	n.function("packLineNEON", "in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int", "", "lays 8 lines out as pixels: see asm/winograd.go.")
+	n.function("packLineNEON", "in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int", "",
+		"lays 8 lines out as pixels: see asm/winograd.go.")
 	sum := func(i int) v { return v(16 + i) }
 	for i := range 2 {
 		n.load2("R1", 32*i, v(28+2*i), v(29+2*i))
@@ -48,7 +49,8 @@ func (n *neon) packLine() {
 
 // unpackLine makes lines of 8 channels of pixels, 4 at a time.
 func (n *neon) unpackLine() {
-	n.function("unpackLineNEON", "src *float32, dst *float64, plane, pixels int", "", "makes 8 lines of pixels: see asm/pixels.go.")
+	n.function("unpackLineNEON", "src *float32, dst *float64, plane, pixels int", "",
+		"makes 8 lines of pixels: see asm/pixels.go.")
 	plane := [8]string{"R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11"}
 	n.op("MOVD R1, R4")
 	for c := 1; c < 8; c++ {

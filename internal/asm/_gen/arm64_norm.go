@@ -25,7 +25,8 @@ func (n *neon) top() {
 // sums are five accumulators and a check, for each of 8 lanes: see sums of
 // norm.go.
 func (n *neon) sums() {
-	n.function("normSumsNEON", "x *float64, n int, acc *[6][8]float64", "", "adds numbers and their squares: see asm/norm.go.")
+	n.function("normSumsNEON", "x *float64, n int, acc *[6][8]float64", "",
+		"adds numbers and their squares: see asm/norm.go.")
 	const x, q, t v = 24, 25, 26
 	acc := func(k, h int) v { return v(4*k + h) }
 	for k := range 6 {
@@ -65,7 +66,8 @@ func (n *neon) sums() {
 
 // apply evaluates a line, with its guard: see apply of norm.go.
 func (n *neon) apply(f format) {
-	result := n.function("normApply"+f.name+"NEON", "dst, src *float64, n int, line *[6]float64, open *uint8", " (any uint64)", "normalises and rounds: see asm/norm.go.")
+	result := n.function("normApply"+f.name+"NEON", "dst, src *float64, n int, line *[6]float64, open *uint8",
+		" (any uint64)", "normalises and rounds: see asm/norm.go.")
 	const muHi, muLo, slope, beta, ct, cy v = 0, 1, 2, 3, 4, 5
 	const y, e, lo, hi v = 6, 7, 8, 9
 	for c := range v(6) {

@@ -23,7 +23,8 @@ func rowName(i int) string { return [6]string{"R7", "R8", "R9", "R10", "R11", "R
 
 // input is the transform of a tile, two channels at a time: see winograd.go.
 func (n *neon) input() {
-	n.function("winogradInputNEON", "src *float32, line, image int, dst *float64, point, blocks int, scratch *float64", "", "transforms the window of one tile: see asm/winograd.go.")
+	n.function("winogradInputNEON", "src *float32, line, image int, dst *float64, point, blocks int, scratch *float64",
+		"", "transforms the window of one tile: see asm/winograd.go.")
 	n.op("MOVD R0, R7")
 	for y := 1; y < 6; y++ {
 		n.op("ADD R1, %s, %s", rowName(y-1), rowName(y))
@@ -96,7 +97,8 @@ func (n *neon) inputLine() [6]v {
 
 // multiply is the multiplication of one point.
 func (n *neon) multiply() {
-	n.function("winogradMultiplyNEON", "v, u, m *float64, blocks, chain, groups int, next *float64, later *float32", "", "multiplies at one point: see asm/winograd.go.")
+	n.function("winogradMultiplyNEON", "v, u, m *float64, blocks, chain, groups int, next *float64, later *float32", "",
+		"multiplies at one point: see asm/winograd.go.")
 	const pairs = neonOutputs / 2
 	sum := func(t, o int) v { return v(pairs*t + o) }
 	x := func(t int) v { return v(24 + t) }
@@ -151,8 +153,9 @@ func (n *neon) multiply() {
 
 // output is the transform of a tile's products, two outputs at a time.
 func (n *neon) output(f format) {
-	n.function("winogradOutput"+f.name+"NEON", "m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64",
-		"", "transforms one tile's outputs and rounds them: see asm/winograd.go.")
+	n.function("winogradOutput"+f.name+"NEON",
+		"m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64", "",
+		"transforms one tile's outputs and rounds them: see asm/winograd.go.")
 	k := lane{12, 0}
 	const t, lo, hi, e, bias, most v = 6, 8, 9, 10, 27, 28
 	n.floats(a, b, coefA.v)
@@ -238,7 +241,8 @@ func (n *neon) outputLine() [4]v {
 
 // dot is one output of a 3x3 convolution directly.
 func (n *neon) dot() {
-	n.function("winogradDotNEON", "src, next *float32, line, image int, w *float32, blocks int, out *[8]float64", "", "is one output directly: see asm/winograd.go.")
+	n.function("winogradDotNEON", "src, next *float32, line, image int, w *float32, blocks int, out *[8]float64", "",
+		"is one output directly: see asm/winograd.go.")
 	sum := func(y, h int) v { return v(4*y + h) }
 	rows := [3]string{"R0", "R7", "R8"}
 	n.op("ADD R2, R0, R7")

@@ -67,11 +67,13 @@ const canonicalNaN = 0x7fc00000
 func fastInput(i isa, f form) {
 	name := "fast" + f.name + "Input" + i.name
 	wide := i.lanes == 16
-	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)")
+	TEXT(name, NOSPLIT,
+		"func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)")
 	Pragma("noescape")
 	Doc(name + " transforms the window of one tile: see asm/fast.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
-	src, line, dst, point, plane, scratch := load("src"), load("line"), load("dst"), load("point"), load("plane"), load("scratch")
+	src, line, dst, point, plane, scratch := load("src"), load("line"), load("dst"), load("point"),
+		load("plane"), load("scratch")
 	v, n := i.vector(), f.side()
 	from, to, left := GP64(), GP64(), GP64()
 	if wide {
@@ -156,7 +158,8 @@ func fastOutput(i isa, f form) {
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs: see asm/fast.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
-	m, point, bias, dst, line, scratch := load("m"), load("point"), load("bias"), load("dst"), load("line"), load("scratch")
+	m, point, bias, dst, line, scratch := load("m"), load("point"), load("bias"), load("dst"),
+		load("line"), load("scratch")
 	v, n := i.vector(), f.side()
 	// Registers 0 to 10 are outputLine's.
 	mask, nan, shift := i.wide[13], i.wide[14], i.wide[15]
@@ -221,7 +224,8 @@ func fastOutput(i isa, f form) {
 func fastTaps(i isa, channels int) {
 	wide := i.lanes == 16
 	name := fmt.Sprintf("fastTapsOf%d%s", channels, i.name)
-	TEXT(name, NOSPLIT, "func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)")
+	TEXT(name, NOSPLIT,
+		"func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)")
 	Pragma("noescape")
 	Doc(name + " convolves tap by tap: see asm/fast.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }

@@ -58,7 +58,9 @@ func lineNarrow(i isa) {
 //	src, by  n numbers each
 func lineWiden(i isa, what string, shift bool) {
 	name := "line" + what + i.name
-	TEXT(name, NOSPLIT, map[bool]string{true: "func(dst *float64, src, by *float32, n int)", false: "func(dst *float64, src *float32, n int)"}[shift])
+	TEXT(name, NOSPLIT, map[bool]string{
+		true: "func(dst *float64, src, by *float32, n int)", false: "func(dst *float64, src *float32, n int)",
+	}[shift])
 	Pragma("noescape")
 	Doc(name + " makes float64 numbers: see asm/lines.go.")
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)

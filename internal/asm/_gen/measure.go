@@ -82,10 +82,12 @@ func measureSums(rows int) {
 
 // measureCount writes Count, of one or of two rows of numbers.
 func measureCount(rows int) {
-	name, signature := "measureCount", "func(x, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)"
+	name, signature := "measureCount",
+		"func(x, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)"
 	params := []string{"x", "y"}
 	if rows == 2 {
-		name, signature = "measureCountTwo", "func(x, y, x1, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)"
+		name, signature = "measureCountTwo",
+			"func(x, y, x1, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)"
 		params = append(params, "x1", "y1")
 	}
 	TEXT(name+"AVX2", NOSPLIT, signature)

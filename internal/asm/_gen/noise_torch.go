@@ -36,7 +36,9 @@ func (t *table) floats32(all ...float32) {
 func (i isa) float32(c float32) Mem { return i.bits(twice(math.Float32bits(c))) }
 
 func torchConstants(t *table) {
-	for _, p := range [][]float32{cephesLogP, cephesCosP, cephesSinP, cephesPi4, {cephesLn2Hi, cephesLn2Lo, cephes4Pi, 2 * math.Pi, 1, -0.5, -2, 0}} {
+	for _, p := range [][]float32{cephesLogP, cephesCosP, cephesSinP, cephesPi4, {
+		cephesLn2Hi, cephesLn2Lo, cephes4Pi, 2 * math.Pi, 1, -0.5, -2, 0,
+	}} {
 		t.floats32(p...)
 	}
 	t.words(twice(cephesRootHalf), twice(1), twice(2), twice(1<<32-2), twice(1<<31))

@@ -43,7 +43,8 @@ func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 -
 //	scratch 4*n vectors
 func output(i isa, o form, f format) {
 	name := "winograd" + o.name + "Output" + f.name + i.name
-	TEXT(name, NOSPLIT, "func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
+	TEXT(name, NOSPLIT, "func(m *float64, point int, k float64, table *float64, dst *float32, line int, "+
+		"flags *uint8, scratch *float64)")
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs and rounds them: see asm/winograd.go.")
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)

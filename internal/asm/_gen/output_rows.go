@@ -53,11 +53,13 @@ func outputRow(i isa, f form) {
 //	k, table, dst, line, flags  as output's
 func outputColumns(i isa, o form, f format) {
 	name := "winograd" + o.name + "OutputColumns" + f.name + i.name
-	TEXT(name, NOSPLIT, "func(y *float64, row, column int, k float64, table *float64, dst *float32, line int, flags *uint8)")
+	TEXT(name, NOSPLIT,
+		"func(y *float64, row, column int, k float64, table *float64, dst *float32, line int, flags *uint8)")
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs and rounds them: see asm/winograd.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
-	y, row, column, table, dst, line, flags := load("y"), load("row"), load("column"), load("table"), load("dst"), load("line"), load("flags")
+	y, row, column, table, dst, line, flags := load("y"), load("row"), load("column"), load("table"), load("dst"),
+		load("line"), load("flags")
 	v, n, w := i.vector(), o.side(), i.wide
 	// Registers 0 to 10 are outputLine's.
 	const k, lo, hi, t, e = 11, 12, 13, 14, 15

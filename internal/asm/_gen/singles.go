@@ -162,7 +162,8 @@ func singleLay(i isa) {
 
 // singleBlocks adds a line to rows of eights, each of which goes to a block of channels.
 func singleBlocks(i isa) {
-	name, load := i.singleKernel("Blocks", "func(dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int)")
+	name, load := i.singleKernel("Blocks",
+		"func(dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int)")
 	dst, plane, src, line, by, blocks := load("dst"), load("plane"), load("src"), load("line"), load("by"), load("blocks")
 	to, from, left := GP64(), GP64(), GP64()
 	nan, shift, y, t := i.wide[0], i.wide[1], i.wide[2], i.wide[3]

@@ -320,7 +320,8 @@ func multiply(i isa, tiles int) {
 		name = fmt.Sprint(kernel, tiles, i.name)
 		i.tiles = tiles
 	}
-	TEXT(name, NOSPLIT, strings.ReplaceAll("func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)", "float64", i.number()))
+	TEXT(name, NOSPLIT, strings.ReplaceAll("func(v, u, m *float64, blocks, chain, groups int, next *float64, "+
+		"later *float32)", "float64", i.number()))
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/" + either(i, "winograd.go.", "fast.go."))
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)

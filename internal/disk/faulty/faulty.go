@@ -41,7 +41,9 @@ const (
 )
 
 // Kinds are all that go wrong.
-var Kinds = []Kind{Full, ReadFail, Short, SyncFail, Rename, Meta, CrashKeeps, CrashLoses, CrashNames, CrashWrites, CrashRandom}
+var Kinds = []Kind{
+	Full, ReadFail, Short, SyncFail, Rename, Meta, CrashKeeps, CrashLoses, CrashNames, CrashWrites, CrashRandom,
+}
 
 // String returns the name of a kind.
 func (k Kind) String() string {
@@ -69,7 +71,9 @@ const (
 )
 
 // hits says which kinds hit a class, beside crashes.
-var hits = [...][]Kind{read: {ReadFail, Short}, write: {Full}, syncing: {SyncFail}, rename: {Rename}, meta: {Meta}, looking: {Meta}}
+var hits = [...][]Kind{
+	read: {ReadFail, Short}, write: {Full}, syncing: {SyncFail}, rename: {Rename}, meta: {Meta}, looking: {Meta},
+}
 
 // changes reports whether a disk may be another after it.
 func (c class) changes() bool { return c != read && c != looking }

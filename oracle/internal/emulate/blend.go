@@ -9,9 +9,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// A float32 device may have an operator with errors several times those that are expected, where libraries form sums
-// by other methods. The policy y = a x + b o is nothing to choose a method for: two products and a sum, or a difference,
-// a product and a sum, each rounded once at most. Where a state takes little from the operator, these are all the errors
+// A float32 device may have an operator with errors several times those that are expected, where libraries form sums by
+// other methods. The policy y = a x + b o is nothing to choose a method for: two products and a sum, or a difference, a
+// product and a sum, each rounded once at most. Where a state takes little from the operator, these are all the errors
 // that a step shows, and what is known of them is the limit.
 
 // worstRounding is the rms of a rounding error in half-ulps of a number just above a power of two, 1/sqrt 3: all
@@ -20,8 +20,8 @@ import (
 const worstRounding = 0.58
 
 // Blend returns the sums of a convex or residual policy with roundings as large as a right device's may be, and with
-// constants that such a device may have. Where states are kept in a half type, not Float64, all of it may be in that type,
-// or the sum alone. Members of an ensemble differ in these choices.
+// constants that such a device may have. Where states are kept in a half type, not Float64, all of it may be in that
+// type, or the sum alone. Members of an ensemble differ in these choices.
 func (l *Legal) Blend(x, o *tensor.Tensor, c rollout.Config, m operator.Mode, kept fp16.Format) *tensor.Tensor {
 	y, salt, p := tensor.Like(o), l.Salt(-1, -4), blendOf(c, m)
 	y.Format = fp16.Float64
@@ -56,7 +56,8 @@ func (l *Legal) Update(m operator.Mode) func(x, out *tensor.Tensor) *tensor.Tens
 	}
 }
 
-// BlendBound returns the most that a right device's roundings and constants make of each sum of such a policy, and the sums.
+// BlendBound returns the most that a right device's roundings and constants make of each sum of such a policy, and the
+// sums.
 func BlendBound(x, o *tensor.Tensor, c rollout.Config, m operator.Mode) (bound, sums []float64) {
 	p := blendOf(c, m)
 	bound, sums = make([]float64, len(o.Data)), make([]float64, len(o.Data))
@@ -88,7 +89,8 @@ func blendOf(c rollout.Config, m operator.Mode) blend {
 }
 
 // size returns the size of what is rounded, all numbers of it taken together by add: products with a power of two are
-// not, and a convex policy may also be x + b (o - x) or o + a (x - o), where the difference is rounded before it is multiplied.
+// not, and a convex policy may also be x + b (o - x) or o + a (x - o), where the difference is rounded before it is
+// multiplied.
 func (p blend) size(x, o float64, add func(p, q float64) float64) float64 {
 	product := func(factor, v float64) float64 {
 		if f, _ := math.Frexp(factor); f == .5 {
@@ -103,8 +105,8 @@ func (p blend) size(x, o float64, add func(p, q float64) float64) float64 {
 	return add(float64(p.a*x)+float64(p.b*o), terms)
 }
 
-// constants returns the policy with constants as a device may have formed them: each from alpha and rounded by itself, or
-// one as what the other leaves of 1. A third of the members have each.
+// constants returns the policy with constants as a device may have formed them: each from alpha and rounded by itself,
+// or one as what the other leaves of 1. A third of the members have each.
 func (p blend) constants(member uint64) blend {
 	switch {
 	case !p.convex:

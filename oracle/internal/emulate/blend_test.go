@@ -13,8 +13,8 @@ import (
 
 func f32(v float64) float64 { return fp16.Float32.Round(v) }
 
-// TestBlend: whatever way a right float32 device forms a convex state in, from numbers of one size or of very different ones, its
-// errors are within the bound, number by number, and no larger in the mean square than those of the ensemble.
+// TestBlend: whatever way a right float32 device forms a convex state in, from numbers of one size or of very different
+// ones, its errors are within the bound, number by number, and no larger in the mean square than those of the ensemble.
 func TestBlend(t *testing.T) {
 	const n = 4096
 	mode := operator.Mode{Precision: fp16.Float32}
@@ -67,7 +67,8 @@ func TestBlendConstants(t *testing.T) {
 			t.Fatalf("alpha %v: the ways do not differ", alpha)
 		}
 		for member, want := range [3][2]float64{{a, b}, {a, f32(1 - a)}, {f32(1 - b), b}} {
-			p := blendOf(rollout.Config{Policy: rollout.Convex, Alpha: alpha}, operator.Mode{Precision: fp16.Float32}).constants(uint64(member))
+			p := blendOf(rollout.Config{Policy: rollout.Convex, Alpha: alpha},
+				operator.Mode{Precision: fp16.Float32}).constants(uint64(member))
 			if p.a != want[0] || p.b != want[1] {
 				t.Errorf("alpha %v, member %d: %v, %v: want %v", alpha, member, p.a, p.b, want)
 			}
@@ -79,7 +80,9 @@ func TestBlendConstants(t *testing.T) {
 func TestAdvanceConstants(t *testing.T) {
 	m := &Machine{Config: rollout.Config{Policy: rollout.Convex, Alpha: .999}}
 	x, o := tensor.Of(fp16.Float64, []float64{100}, 1, 1, 1, 1), tensor.Of(fp16.Float64, []float64{3}, 1, 1, 1, 1)
-	for precision, want := range map[fp16.Format]float64{fp16.Float32: f32(.999)*100 + f32(1-.999)*3, fp16.Float64: .999*100 + (1-.999)*3} {
+	for precision, want := range map[fp16.Format]float64{
+		fp16.Float32: f32(.999)*100 + f32(1-.999)*3, fp16.Float64: .999*100 + (1-.999)*3,
+	} {
 		got := m.Advance(&Device{Mode: operator.Mode{Precision: precision}, State: fp16.Float64}, x, o).Data[0]
 		if math.Abs(got-want) > 1e-13 {
 			t.Errorf("%v: %v, want %v", precision, got, want)
@@ -87,8 +90,8 @@ func TestAdvanceConstants(t *testing.T) {
 	}
 }
 
-// TestTwice: products of a policy's constants with half numbers are rounded to float32 first, where it is said: of 0.7 and
-// multiples of 5 many are ties there, and none before.
+// TestTwice: products of a policy's constants with half numbers are rounded to float32 first, where it is said: of 0.7
+// and multiples of 5 many are ties there, and none before.
 func TestTwice(t *testing.T) {
 	const alpha = .3
 	mode, err := operator.ParseMode("bfloat16", "cpu")

@@ -127,7 +127,9 @@ const (
 func Known(op *operator.Operator) error {
 	for _, n := range op.Nodes() {
 		if n.Op == operator.OpOther && KindOf(n.Other) == Unknown {
-			return fmt.Errorf("%s: op %s cannot be judged yet: what right devices may return for it is not known here; want a comparison of single steps (run --one-step) or of files (compare)", n.Name, n.Other.Name())
+			return fmt.Errorf("%s: op %s cannot be judged yet: what right devices may return for it is not known "+
+				"here; want a comparison of single steps (run --one-step) or of files (compare)",
+				n.Name, n.Other.Name())
 		}
 	}
 	return nil
@@ -194,8 +196,11 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 	return m.Config.Advance(x, out, d.State, d.Mode)
 }
 
-// Blended returns a x + b out, rounded as a device rounds a policy, its output to a format, and post-processed as c says.
-func (m *Machine) Blended(d *Device, c rollout.Config, a, b float64, x, out *tensor.Tensor, of fp16.Format) *tensor.Tensor {
+// Blended returns a x + b out, rounded as a device rounds a policy, its output to a format, and post-processed as c
+// says.
+func (m *Machine) Blended(
+	d *Device, c rollout.Config, a, b float64, x, out *tensor.Tensor, of fp16.Format,
+) *tensor.Tensor {
 	y := tensor.New(d.State, x.Shape...)
 	of.RoundSlice(y.Data, out.Data)
 	product := func(f fp16.Format, a, v float64) float64 {
@@ -222,7 +227,9 @@ func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*ten
 
 // Rest is Operator where the outputs of some nodes are known, by their numbers: what does
 // not follow from them is not evaluated. They are neither changed nor recycled.
-func (m *Machine) Rest(d *Device, x *tensor.Tensor, known map[int]*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+func (m *Machine) Rest(
+	d *Device, x *tensor.Tensor, known map[int]*tensor.Tensor, draws noise.Draws,
+) (*tensor.Tensor, error) {
 	x = wide(x)
 	p, err := m.graph.Infer(operator.Mode{Precision: fp16.Float64}, graph.Type{Shape: x.Shape, Format: fp16.Float64})
 	if err != nil {
@@ -275,7 +282,9 @@ func (m *Machine) Node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws)
 
 // Make is Node. It also reports whether the output is new: one that may be
 // recycled, since no Replace made it.
-func (m *Machine) Make(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (y *tensor.Tensor, made bool, err error) {
+func (m *Machine) Make(
+	d *Device, i int, in []*tensor.Tensor, draws noise.Draws,
+) (y *tensor.Tensor, made bool, err error) {
 	w := make([]*tensor.Tensor, len(in))
 	for k := range in {
 		w[k] = wide(in[k])
@@ -286,7 +295,9 @@ func (m *Machine) Make(d *Device, i int, in []*tensor.Tensor, draws noise.Draws)
 	return y, made, nil
 }
 
-func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (y *tensor.Tensor, made bool, err error) {
+func (m *Machine) node(
+	d *Device, i int, in []*tensor.Tensor, draws noise.Draws,
+) (y *tensor.Tensor, made bool, err error) {
 	if d.Replace != nil {
 		y, err = d.Replace(i, in)
 	}
@@ -427,7 +438,8 @@ func (m *Machine) Scratch(n, c, h, w int) *tensor.Tensor {
 func (m *Machine) Recycle(t *tensor.Tensor) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(m.free, cap(t.Data), func(v []float64, size int) int { return cmp.Compare(cap(v), size) })
+	at, _ := slices.BinarySearchFunc(m.free, cap(t.Data),
+		func(v []float64, size int) int { return cmp.Compare(cap(v), size) })
 	m.free = slices.Insert(m.free, at, t.Data)
 	if len(m.free) > mostSpare {
 		m.free = slices.Delete(m.free, 0, 1)

@@ -17,7 +17,8 @@ import (
 // and in the others, storing what the contract stores, at every element
 // but those few whose rounding a float64 error decides.
 func TestContract(t *testing.T) {
-	for _, name := range []string{"seed_small", "residual_k5_group_silu", "no_norm_no_noise", "autoregressive_batch_relu", "convex_layer_tanh_mult"} {
+	for _, name := range []string{"seed_small", "residual_k5_group_silu", "no_norm_no_noise",
+		"autoregressive_batch_relu", "convex_layer_tanh_mult"} {
 		c, err := rollout.OpenCase("../../../testdata/rollouts/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +32,9 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := New(op, c.Rollout)
-		for _, p := range []string{"float64", "float32", "tf32", "tf32:truncate", "float16", "bfloat16", "bfloat16/cpu:1.13"} {
+		for _, p := range []string{
+			"float64", "float32", "tf32", "tf32:truncate", "float16", "bfloat16", "bfloat16/cpu:1.13",
+		} {
 			precision, autocast, _ := strings.Cut(p, "/")
 			if autocast != "" && (op.Config.Activation == "silu" || op.Config.Normalization == "layer") {
 				continue // the one 1.13 computes with other roundings, and the other not at all
@@ -72,7 +75,8 @@ func TestContract(t *testing.T) {
 			// Without ties a layer of 1e4 numbers of 24 bits has none; a
 			// number rounded otherwise spreads.
 			if allowed := map[bool]int{true: 0, false: len(got.Data) / 100}[mode.Precision == fp16.Float64]; differ > allowed {
-				t.Errorf("%s, %s: %d of %d numbers differ from the engine's: want at most %d", name, p, differ, len(got.Data), allowed)
+				t.Errorf("%s, %s: %d of %d numbers differ from the engine's: want at most %d",
+					name, p, differ, len(got.Data), allowed)
 			}
 		}
 	}
@@ -82,8 +86,8 @@ func TestContract(t *testing.T) {
 // gives the same states, and keeps the memory of a few tensors and two kinds of
 // operands.
 func TestMachineMemory(t *testing.T) {
-	op, err := operator.Init(operator.Config{NumLayers: 4, BaseChannels: 2, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
+	op, err := operator.Init(operator.Config{NumLayers: 4, BaseChannels: 2, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +129,8 @@ func TestMachineMemory(t *testing.T) {
 			t.Errorf("step %d: other states than those of a new machine", k)
 		}
 		if len(old.free) > mostSpare || len(old.kernels) > mostKernels {
-			t.Fatalf("step %d: %d tensors and %d kinds of operands kept, want %d and %d", k, len(old.free), len(old.kernels), mostSpare, mostKernels)
+			t.Fatalf("step %d: %d tensors and %d kinds of operands kept, want %d and %d",
+				k, len(old.free), len(old.kernels), mostSpare, mostKernels)
 		}
 	}
 }

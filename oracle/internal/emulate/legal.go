@@ -244,15 +244,16 @@ func Deviate(salt uint64, v float64) float64 {
 	return (float64(sum) - 2*65535) * (1 / 37837.2)
 }
 
-// Moments returns the standard deviations of a mean m and of a variance v, of which the sums have so many terms, by the formulas of
-// Legal. A variance may be formed as E x^2 - m^2, as far as m^2 is not far beyond v + eps.
+// Moments returns the standard deviations of a mean m and of a variance v, of which the sums have so many terms, by the
+// formulas of Legal. A variance may be formed as E x^2 - m^2, as far as m^2 is not far beyond v + eps.
 func Moments(u, ofMean, ofVariance, m, v, eps float64) (dm, dv float64) {
 	kappa := min(1+measure.Ratio(float64(m*m), v+eps), worstKappa)
 	return Rounding * u * math.Sqrt(ofMean*float64(m*m)/3+v/2), Rounding * u * v * kappa * math.Sqrt(ofVariance/3)
 }
 
-// alikeTerms returns the probability that the terms of two of the numbers are the same, or that they are where terms within
-// a width are: of those that lie anywhere in many such widths there are four times as many within four, and they round at random.
+// alikeTerms returns the probability that the terms of two of the numbers are the same, or that they are where terms
+// within a width are: of those that lie anywhere in many such widths there are four times as many within four, and they
+// round at random.
 func alikeTerms(x []float64, width float64, term func(x float64) float64) float64 {
 	same := coincident(x, 0, term)
 	if width > 0 && anyWithin(x, width, term) {

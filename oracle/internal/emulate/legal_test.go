@@ -18,7 +18,14 @@ func TestCoincident(t *testing.T) {
 	for _, c := range []struct {
 		x         []float64
 		want, tol float64
-	}{{[]float64{1, 2, 1, 3, 1}, 0.3, 1e-15}, {[]float64{0, 0, 0, 5}, 0.5, 0}, {[]float64{1, 2, 3}, 0, 0}, {[]float64{7}, 0, 0}, {nil, 0, 0}, {long, 0.25, 0.02}} {
+	}{
+		{[]float64{1, 2, 1, 3, 1}, 0.3, 1e-15},
+		{[]float64{0, 0, 0, 5}, 0.5, 0},
+		{[]float64{1, 2, 3}, 0, 0},
+		{[]float64{7}, 0, 0},
+		{nil, 0, 0},
+		{long, 0.25, 0.02},
+	} {
 		if got := coincident(c.x, 0, func(x float64) float64 { return x }); math.Abs(got-c.want) > c.tol {
 			t.Errorf("%d numbers: %v, want %v", len(c.x), got, c.want)
 		}
@@ -60,8 +67,8 @@ func TestLegalOfEqualTerms(t *testing.T) {
 	}
 }
 
-// TestLegalWhole: a variance of many numbers, added up one after another, is as the root of their number farther off than
-// one of blocks; of one block it is the same.
+// TestLegalWhole: a variance of many numbers, added up one after another, is as the root of their number farther off
+// than one of blocks; of one block it is the same.
 func TestLegalWhole(t *testing.T) {
 	scale := func(side int, whole bool) float64 { // the deviation of what a norm multiplies by
 		x := tensor.New(fp16.Float64, 1, 1, side, side)

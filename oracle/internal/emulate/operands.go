@@ -34,7 +34,8 @@ func (w Unrounded) Takes(n *operator.Node) bool {
 
 // String says so in words, "" for none.
 func (w Unrounded) String() string {
-	return [...]string{"", "takes the state unrounded", "takes inputs of convolutions unrounded but for the state", "takes inputs of convolutions unrounded"}[w]
+	return [...]string{"", "takes the state unrounded", "takes inputs of convolutions unrounded but for the state",
+		"takes inputs of convolutions unrounded"}[w]
 }
 
 // OperandModes are those whose operands a convolution may have that is claimed to be
@@ -42,7 +43,9 @@ func (w Unrounded) String() string {
 // autocast. Libraries choose a kernel for each shape: convolutions of few channels, or
 // those of 1x1, may run without tensor cores, and some kernels cut off where others
 // round.
-var OperandModes = []operator.Mode{MustParse("float32"), MustParse("tf32"), MustParse("tf32:away"), MustParse("tf32:truncate")}
+var OperandModes = []operator.Mode{
+	MustParse("float32"), MustParse("tf32"), MustParse("tf32:away"), MustParse("tf32:truncate"),
+}
 
 // Way is how a right device may take the operands of a convolution.
 type Way struct {
@@ -96,14 +99,16 @@ func NoiseWays(n *operator.Node, half bool) (all []NoiseWay) {
 				continue
 			}
 			for _, off := range []Points{0, AtDraw, AtProduct, AtDraw | AtProduct} {
-				how := []string{map[Points]string{AtDraw: "draws not rounded", AtProduct: "products not rounded", AtDraw | AtProduct: "draws and products not rounded"}[off]}
+				how := []string{map[Points]string{AtDraw: "draws not rounded", AtProduct: "products not rounded",
+					AtDraw | AtProduct: "draws and products not rounded"}[off]}
 				if added {
 					how = append(how, AddedHow)
 				}
 				if constants {
 					how = append(how, "constants rounded")
 				}
-				way := NoiseWay{strings.Join(slices.DeleteFunc(how, func(s string) bool { return s == "" }), ", "), off, added, false, constants}
+				way := NoiseWay{strings.Join(slices.DeleteFunc(how, func(s string) bool { return s == "" }), ", "), off,
+					added, false, constants}
 				if all = append(all, way); n.Noise.Type == noise.Multiplicative && !added && off&AtProduct == 0 {
 					way.How, way.Once = strings.TrimPrefix(way.How+", "+OnceHow, ", "), true
 					all = append(all, way)

@@ -155,7 +155,9 @@ func (m *Machine) other(d *Device, i int, in []*tensor.Tensor) (*tensor.Tensor, 
 
 // evaluate returns node i, an OpOther, of its first inputs, so many, after prepare has
 // made them what they are to be, in float64.
-func (m *Machine) evaluate(i int, in []*tensor.Tensor, prepare func(k int, x *tensor.Tensor) *tensor.Tensor, inputs int) (*tensor.Tensor, error) {
+func (m *Machine) evaluate(
+	i int, in []*tensor.Tensor, prepare func(k int, x *tensor.Tensor) *tensor.Tensor, inputs int,
+) (*tensor.Tensor, error) {
 	g, given, types := m.alone(i, in, prepare, inputs)
 	p, err := g.Infer(operator.Mode{Precision: fp16.Float64}, types...)
 	if err != nil {
@@ -175,7 +177,9 @@ func (m *Machine) evaluate(i int, in []*tensor.Tensor, prepare func(k int, x *te
 }
 
 // alone returns a graph of node i alone, what it is to be given, and the types of that.
-func (m *Machine) alone(i int, in []*tensor.Tensor, prepare func(k int, x *tensor.Tensor) *tensor.Tensor, inputs int) (g *graph.Graph, given []*tensor.Tensor, types []graph.Type) {
+func (m *Machine) alone(
+	i int, in []*tensor.Tensor, prepare func(k int, x *tensor.Tensor) *tensor.Tensor, inputs int,
+) (g *graph.Graph, given []*tensor.Tensor, types []graph.Type) {
 	node := &m.graph.Nodes[i]
 	g = graph.New(new(graph.Kept))
 	var of []int

@@ -65,7 +65,8 @@ func PlainNorms(c operator.Config, nodes []operator.Node, m operator.Mode) []boo
 		return of
 	}
 	half := !slices.ContainsFunc(nodes, func(n operator.Node) bool {
-		return slices.ContainsFunc([]*operator.Param{n.Weight, n.Bias}, func(p *operator.Param) bool { return p != nil && !holds(m.Precision, p.Data) })
+		return slices.ContainsFunc([]*operator.Param{n.Weight, n.Bias},
+			func(p *operator.Param) bool { return p != nil && !holds(m.Precision, p.Data) })
 	})
 	plain := map[string]bool{}
 	for i := range c.Nodes {
@@ -113,7 +114,9 @@ func Narrowly(f fp16.Format, plane []float64, eps, loose float64) *NarrowStatist
 // Beside returns for both roundings how near to a tie they are, in what a device
 // may be off: from 1 on there is no doubt.
 func (s *NarrowStatistics) Beside() [2]float64 {
-	return [2]float64{Boundary(s.f, s.mean) / (s.slack + 0x1p-1000), Boundary(s.f, s.second) / (s.relative*s.second + 0x1p-1000)}
+	return [2]float64{
+		Boundary(s.f, s.mean) / (s.slack + 0x1p-1000), Boundary(s.f, s.second) / (s.relative*s.second + 0x1p-1000),
+	}
 }
 
 // Round returns mean and inverse deviation; other tells which of the roundings

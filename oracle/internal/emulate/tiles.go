@@ -15,11 +15,12 @@ func InTiles(n *operator.Node) bool {
 
 // byF4 reports whether a convolution is one of those whose tiles have a form in package winograd.
 func byF4(n *operator.Node) bool {
-	return InTiles(n) && n.Weight.Shape[2] == 3 && n.Weight.Shape[3] == 3 && n.Geometry.Dilation[0] <= 1 && n.Geometry.Dilation[1] <= 1
+	return InTiles(n) && n.Weight.Shape[2] == 3 && n.Weight.Shape[3] == 3 && n.Geometry.Dilation[0] <= 1 &&
+		n.Geometry.Dilation[1] <= 1
 }
 
-// Tiles are the errors that F(4x4,3x3) makes of the convolutions of a step. Devices differ by far too little to have others,
-// so that the first one of an ensemble says them.
+// Tiles are the errors that F(4x4,3x3) makes of the convolutions of a step. Devices differ by far too little to have
+// others, so that the first one of an ensemble says them.
 type Tiles struct {
 	U  float64                             // half an ulp of 1 in the accumulator
 	of map[int]func(plane, at int) float64 // by node
@@ -41,7 +42,8 @@ func tiles(n *operator.Node, x *tensor.Tensor, rounding float64) func(plane, at 
 	f, oc, ic := winograd.F4, n.Weight.Shape[0], n.Weight.Shape[1]
 	h, w := n.Geometry.OutSize(x.H(), x.W(), 3, 3)
 	windows, all := make([]winograd.Windows, x.N()*ic), make([][][]float64, x.N()*oc)
-	par.For(len(windows), func(p int) { windows[p] = f.WindowsOf(padded(x.Plane(p/ic, p%ic), x.H(), x.W(), &n.Geometry), h, w) })
+	par.For(len(windows),
+		func(p int) { windows[p] = f.WindowsOf(padded(x.Plane(p/ic, p%ic), x.H(), x.W(), &n.Geometry), h, w) })
 	par.For(oc, func(o int) {
 		weights := make([][][]float64, ic)
 		for c := range weights {

@@ -42,7 +42,8 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 		}
 		v, err := strconv.Atoi(s)
 		if err != nil || v < 0 || key == "step" && v < 1 {
-			return nil, fmt.Errorf("%s: metadata %s: %q: want a whole number, a step counting from 1, a realization from 0", f.Path, key, s)
+			return nil, fmt.Errorf("%s: metadata %s: %q: "+
+				"want a whole number, a step counting from 1, a realization from 0", f.Path, key, s)
 		}
 		*to = v
 		l.Dated = l.Dated || key == "step"
@@ -86,7 +87,8 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 				continue
 			}
 			if !slices.Equal(x.Shape, shapes[i]) {
-				return nil, fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, x.Dims(), (&tensor.Tensor{Shape: shapes[i]}).Dims())
+				return nil, fmt.Errorf("%s: %s: shape %s: want %s",
+					f.Path, name, x.Dims(), (&tensor.Tensor{Shape: shapes[i]}).Dims())
 			}
 			if l.Nodes[i] == nil {
 				l.Nodes[i] = x
@@ -100,7 +102,8 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	}
 	if last := len(m.Nodes) - 1; l.Output != nil {
 		if x := l.Output; !slices.Equal(x.Shape, shapes[last]) {
-			return nil, fmt.Errorf("%s: output: shape %s: want %s", f.Path, x.Dims(), (&tensor.Tensor{Shape: shapes[last]}).Dims())
+			return nil, fmt.Errorf("%s: output: shape %s: want %s",
+				f.Path, x.Dims(), (&tensor.Tensor{Shape: shapes[last]}).Dims())
 		}
 		if l.Nodes[last] == nil {
 			l.Nodes[last] = l.Output

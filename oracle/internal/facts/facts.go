@@ -28,7 +28,8 @@ func Open(e *evidence.Evidence) *report.Report {
 	if why := e.Case.Incomplete; why != "" {
 		notes = append(notes, "the case is incomplete: "+why)
 	}
-	r := &report.Report{Notes: notes, FirstStep: -1, FirstRealization: -1, Shape: []int{s.M, s.T, s.C, s.H, s.W}, Noise: report.NoiseReport{Stream: stream.Name}}
+	r := &report.Report{Notes: notes, FirstStep: -1, FirstRealization: -1, Shape: []int{s.M, s.T, s.C, s.H, s.W},
+		Noise: report.NoiseReport{Stream: stream.Name}}
 	if g := e.Case.Step; g != nil {
 		r.Subject, r.Shape = stepSubject(g), append([]int{s.M, s.T}, s.Dims...)
 	} else {

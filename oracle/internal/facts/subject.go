@@ -27,7 +27,8 @@ func stepSubject(g *rollout.StepGraph) string {
 	for i := range g.States {
 		states = append(states, g.States[i].In())
 	}
-	return fmt.Sprintf("step graph of %s, %s: %s", strings.Join(states, ", "), measure.Count(len(g.Network.Graph.Nodes), "operation"), strings.Join(names, ", "))
+	return fmt.Sprintf("step graph of %s, %s: %s",
+		strings.Join(states, ", "), measure.Count(len(g.Network.Graph.Nodes), "operation"), strings.Join(names, ", "))
 }
 
 // subject describes an operator and its rollout in a few words.
@@ -55,7 +56,8 @@ func subject(nodes []operator.Node, ro rollout.Config) string {
 			add(&noises, fmt.Sprintf("%v noise %.3g", n.Noise.Type, n.Noise.Scale))
 		}
 	}
-	parts := []string{fmt.Sprintf("%s %s, at most %s", measure.Count(len(convs), "convolution"), strings.Join(kernels, "/"), measure.Count(widest, "channel"))}
+	parts := []string{fmt.Sprintf("%s %s, at most %s",
+		measure.Count(len(convs), "convolution"), strings.Join(kernels, "/"), measure.Count(widest, "channel"))}
 	parts = append(append(append(parts, norms...), acts...), noises...)
 	policy := string(ro.Policy)
 	switch ro.Policy {

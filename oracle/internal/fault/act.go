@@ -72,10 +72,12 @@ func activationFaults() []*trial.Fault {
 		of(act.SiLU, activation(Named("act.hard-swish"), func(x float64) float64 { return x * max(0, min(1, (x+3)/6)) })),
 		of(act.Tanh, approximate(Named("act.tanh-by-x-27-x-2-27-9x-2"), pade)),
 		of(act.Tanh, activation(Named("act.hard-tanh"), func(x float64) float64 { return max(-1, min(1, x)) })),
-		of(act.GELU, approximate(Named("act.gelu-with-1-sqrt-2-as-0-7071"), func(x float64) float64 { return 0.5 * x * elem.Erfc(-0.7071*x) })),
+		of(act.GELU, approximate(Named("act.gelu-with-1-sqrt-2-as-0-7071"),
+			func(x float64) float64 { return 0.5 * x * elem.Erfc(-0.7071*x) })),
 		of(act.GELU, activation(Named("act.gelu-with-coefficients-in-float16"), polynomial(fp16.Float16))),
 		of(act.GELU, activation(Named("act.gelu-with-coefficients-in-bfloat16"), polynomial(fp16.BFloat16))),
-		of(act.SiLU, approximate(Named("act.silu-of-1-0001-x"), func(x float64) float64 { return 1.0001 * x * logistic(1.0001*x) })),
+		of(act.SiLU, approximate(Named("act.silu-of-1-0001-x"),
+			func(x float64) float64 { return 1.0001 * x * logistic(1.0001*x) })),
 		of(act.Tanh, approximate(Named("act.tanh-of-1-0001-x"), func(x float64) float64 { return elem.Tanh(1.0001 * x) })),
 		{Row: Named("act.activation-cut-off-above-2"), At: emulate.IsAct, Node: cutOff(2)},
 		exactly(Named("act.activation-missing"), act.Identity),
@@ -93,14 +95,15 @@ func activationFaults() []*trial.Fault {
 		activation(Named("act.sigmoid-for-the-activation"), logistic),
 		activation(Named("act.relu6-for-the-activation"), func(x float64) float64 { return max(0, min(6, x)) }),
 		activation(Named("act.absolute-value-for-the-activation"), math.Abs),
-		{Row: Named("act.activation-applied-twice"), At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			x := r.In(i, 0)
-			y := tensor.Like(x)
-			act.Forward(y, x, v.Machine.Nodes[i].Act)
-			z := tensor.Like(x)
-			act.Forward(z, y, v.Machine.Nodes[i].Act)
-			return z
-		}},
+		{Row: Named("act.activation-applied-twice"), At: emulate.IsAct,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				x := r.In(i, 0)
+				y := tensor.Like(x)
+				act.Forward(y, x, v.Machine.Nodes[i].Act)
+				z := tensor.Like(x)
+				act.Forward(z, y, v.Machine.Nodes[i].Act)
+				return z
+			}},
 	}
 	for _, f := range []act.Func{act.Tanh, act.ReLU, act.GELU, act.SiLU} {
 		h := exactly(Named("act.where-there-is-no-activation", f), f)
@@ -171,18 +174,19 @@ func inHalves() []*trial.Fault {
 			e := h(elem.Erf(h(x * h(math.Sqrt(0.5)))))
 			return h(h(x*0.5) * h(1+e))
 		}
-		l = append(l, &trial.Fault{Row: Named("act.activation-computed-in", f), At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			x := r.In(i, 0)
-			switch v.Machine.Nodes[i].Act {
-			case act.SiLU:
-				return rounded(x, silu)
-			case act.Tanh:
-				return rounded(x, tanh)
-			case act.GELU:
-				return rounded(x, gelu)
-			}
-			return nil
-		}})
+		l = append(l, &trial.Fault{Row: Named("act.activation-computed-in", f), At: emulate.IsAct,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				x := r.In(i, 0)
+				switch v.Machine.Nodes[i].Act {
+				case act.SiLU:
+					return rounded(x, silu)
+				case act.Tanh:
+					return rounded(x, tanh)
+				case act.GELU:
+					return rounded(x, gelu)
+				}
+				return nil
+			}})
 	}
 	return l
 }

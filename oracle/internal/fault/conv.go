@@ -102,7 +102,9 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
 func change(row *table.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
-	return &trial.Fault{Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return changed(v, r, i, f) }}
+	return &trial.Fault{
+		Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return changed(v, r, i, f) },
+	}
 }
 
 func changed(v *trial.View, r *trial.Run, i int, f func(c *convolution, n *operator.Node) bool) *tensor.Tensor {
@@ -123,22 +125,31 @@ func convFaults() []*trial.Fault {
 func orderFaults() (l []*trial.Fault) {
 	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
 	l = append(l,
-		weightsRead(Named("conv.kernel-flipped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, k-1-j, cs, k) }),
-		weightsRead(Named("conv.kernel-rows-and-columns-swapped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, j, i, cs, k) }),
-		weightsRead(Named("conv.kernel-flipped-top-to-bottom"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, j, cs, k) }),
-		weightsRead(Named("conv.kernel-flipped-left-to-right"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, i, k-1-j, cs, k) }),
-		weightsRead(Named("conv.weights-read-as-ic-oc"), emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return ((c*os+o)*k+i)*k + j }),
-		weightsRead(Named("conv.weights-read-as-oc-k-k-ic"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return ((o*k+i)*k+j)*cs + c }),
-		weightsRead(Named("conv.weights-stored-as-oc-k-k-ic-read-as-oc-ic-k-k"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
-			p := (c*k+i)*k + j
-			return at(o, p%cs, p/cs/k, p/cs%k, cs, k)
-		}),
+		weightsRead(Named("conv.kernel-flipped"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, k-1-j, cs, k) }),
+		weightsRead(Named("conv.kernel-rows-and-columns-swapped"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int { return at(o, c, j, i, cs, k) }),
+		weightsRead(Named("conv.kernel-flipped-top-to-bottom"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, j, cs, k) }),
+		weightsRead(Named("conv.kernel-flipped-left-to-right"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int { return at(o, c, i, k-1-j, cs, k) }),
+		weightsRead(Named("conv.weights-read-as-ic-oc"), emulate.IsConv,
+			func(o, c, i, j, os, cs, k int) int { return ((c*os+o)*k+i)*k + j }),
+		weightsRead(Named("conv.weights-read-as-oc-k-k-ic"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int { return ((o*k+i)*k+j)*cs + c }),
+		weightsRead(Named("conv.weights-stored-as-oc-k-k-ic-read-as-oc-ic-k-k"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int {
+				p := (c*k+i)*k + j
+				return at(o, p%cs, p/cs/k, p/cs%k, cs, k)
+			}),
 	)
 	for _, name := range []string{"first two", "reversed", "shifted by one", "shifted back by one"} {
 		order := channelOrder(name)
 		l = append(l,
-			weightsRead(Named("conv.input-channels", name), emulate.IsConv, func(o, c, i, j, _, cs, k int) int { return at(o, order(c, cs), i, j, cs, k) }),
-			weightsRead(Named("conv.output-channels", name), emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return at(order(o, os), c, i, j, cs, k) }))
+			weightsRead(Named("conv.input-channels", name), emulate.IsConv,
+				func(o, c, i, j, _, cs, k int) int { return at(o, order(c, cs), i, j, cs, k) }),
+			weightsRead(Named("conv.output-channels", name), emulate.IsConv,
+				func(o, c, i, j, os, cs, k int) int { return at(order(o, os), c, i, j, cs, k) }))
 	}
 	for _, d := range dropped {
 		l = append(l, weightsRead(Named(d.id), emulate.IsConv, func(o, c, i, j, os, cs, k int) int {
@@ -166,27 +177,31 @@ func shiftFaults() (l []*trial.Fault) {
 // inputFaults are another input, bias or spacing of the taps.
 func inputFaults() []*trial.Fault {
 	return []*trial.Fault{
-		change(Named("conv.conv-bias-missing"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 0; return true }),
-		change(Named("conv.conv-bias-doubled"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 2; return true }),
+		change(Named("conv.conv-bias-missing"), emulate.IsBiased,
+			func(c *convolution, n *operator.Node) bool { c.bias = 0; return true }),
+		change(Named("conv.conv-bias-doubled"), emulate.IsBiased,
+			func(c *convolution, n *operator.Node) bool { c.bias = 2; return true }),
 		change(Named("conv.h-and-w-swapped"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 			c.x = transposed(c.x)
 			return true
 		}),
-		change(Named("conv.channels-last-input-read-as-channels-first"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-			c.x = interleaved(c.x)
-			return c.x.C() > 1
-		}),
-		change(Named("conv.channels-first-input-read-as-channels-last"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-			y, hw := tensor.Like(c.x), c.x.H()*c.x.W()
-			for k := range y.N() {
-				from, to := c.x.Samples(k, k+1).Data, y.Samples(k, k+1).Data
-				for i, u := range from {
-					to[i%y.C()*hw+i/y.C()] = u
+		change(Named("conv.channels-last-input-read-as-channels-first"), emulate.IsConv,
+			func(c *convolution, n *operator.Node) bool {
+				c.x = interleaved(c.x)
+				return c.x.C() > 1
+			}),
+		change(Named("conv.channels-first-input-read-as-channels-last"), emulate.IsConv,
+			func(c *convolution, n *operator.Node) bool {
+				y, hw := tensor.Like(c.x), c.x.H()*c.x.W()
+				for k := range y.N() {
+					from, to := c.x.Samples(k, k+1).Data, y.Samples(k, k+1).Data
+					for i, u := range from {
+						to[i%y.C()*hw+i/y.C()] = u
+					}
 				}
-			}
-			c.x = y
-			return y.C() > 1
-		}),
+				c.x = y
+				return y.C() > 1
+			}),
 		change(Named("conv.kernel-dilated-by-2"), emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
 			k := n.Weight.Shape[2]
 			if c.geometry.Stride[0] > 1 || c.geometry.Pad[0]*2 != k-1 {
@@ -207,10 +222,11 @@ func inputFaults() []*trial.Fault {
 			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + n - 1) % n })
 			return true
 		}),
-		change(Named("conv.samples-mixed-up-each-reads-the-one-before"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-			c.x = samplesFrom(c.x, func(k int) int { return max(k-1, 0) })
-			return c.x.N() > 1
-		}),
+		change(Named("conv.samples-mixed-up-each-reads-the-one-before"), emulate.IsConv,
+			func(c *convolution, n *operator.Node) bool {
+				c.x = samplesFrom(c.x, func(k int) int { return max(k-1, 0) })
+				return c.x.N() > 1
+			}),
 	}
 }
 

@@ -21,7 +21,8 @@ func written(v *trial.View, r *trial.Run, i int, f func(y *tensor.Tensor) bool) 
 func outputFaults() []*trial.Fault {
 	var l []*trial.Fault
 	out := func(row *table.Row, f func(y *tensor.Tensor) bool) {
-		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return written(v, r, i, f) }})
+		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return written(v, r, i, f) }})
 	}
 	row := func(p []float64, w, i int) []float64 { return p[i*w : (i+1)*w] }
 	for _, block := range []int{4, 8, 16, 32} {
@@ -69,7 +70,8 @@ func outputFaults() []*trial.Fault {
 		clear(y.Samples(y.N()-1, y.N()).Data)
 		return true
 	})
-	out(Named("conv.results-h-and-w-swapped"), func(y *tensor.Tensor) bool { copy(y.Data, transposed(y).Data); return true })
+	out(Named("conv.results-h-and-w-swapped"),
+		func(y *tensor.Tensor) bool { copy(y.Data, transposed(y).Data); return true })
 	for _, d := range [][2]int{{0, 1}, {0, -1}, {1, 0}, {-1, 0}} {
 		out(Named("conv.results-moved-by-around-the-edge", d[0], d[1]), func(y *tensor.Tensor) bool {
 			from := y.Clone()

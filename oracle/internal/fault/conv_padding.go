@@ -91,12 +91,14 @@ func paddingFaults() []*trial.Fault {
 				}
 				return a
 			}
-			padded(Named("conv.halo-row-beyond-the-reads-row-from-there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-				return halo(rows, x.H(), g.Pad[0]), cols
-			})
-			padded(Named("conv.halo-column-beyond-the-reads-column-from-there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-				return rows, halo(cols, x.W(), g.Pad[0])
-			})
+			padded(Named("conv.halo-row-beyond-the-reads-row-from-there", side, back),
+				func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+					return halo(rows, x.H(), g.Pad[0]), cols
+				})
+			padded(Named("conv.halo-column-beyond-the-reads-column-from-there", side, back),
+				func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+					return rows, halo(cols, x.W(), g.Pad[0])
+				})
 		}
 	}
 	return l

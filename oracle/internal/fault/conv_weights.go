@@ -90,50 +90,61 @@ func weightFaults() []*trial.Fault {
 		})
 	}
 	l := []*trial.Fault{
-		swapped(Named("conv.first-two-taps-swapped"), func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 0, 1 }),
-		swapped(Named("conv.last-two-taps-swapped"), func(k int) (int, int) { return k - 1, k - 1 }, func(k int) (int, int) { return k - 1, k - 2 }),
-		swapped(Named("conv.first-taps-of-the-first-two-rows-swapped"), func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 1, 0 }),
-		swapped(Named("conv.first-and-last-tap-swapped"), func(int) (int, int) { return 0, 0 }, func(k int) (int, int) { return k - 1, k - 1 }),
+		swapped(Named("conv.first-two-taps-swapped"), func(int) (int, int) { return 0, 0 },
+			func(int) (int, int) { return 0, 1 }),
+		swapped(Named("conv.last-two-taps-swapped"), func(k int) (int, int) { return k - 1, k - 1 },
+			func(k int) (int, int) { return k - 1, k - 2 }),
+		swapped(Named("conv.first-taps-of-the-first-two-rows-swapped"), func(int) (int, int) { return 0, 0 },
+			func(int) (int, int) { return 1, 0 }),
+		swapped(Named("conv.first-and-last-tap-swapped"), func(int) (int, int) { return 0, 0 },
+			func(k int) (int, int) { return k - 1, k - 1 }),
 		weightsRead(Named("conv.first-two-rows-of-the-kernel-swapped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			if i < 2 {
 				i = 1 - i
 			}
 			return at(o, c, i, j, cs, k)
 		}),
-		weightsRead(Named("conv.first-two-columns-of-the-kernel-swapped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
-			if j < 2 {
-				j = 1 - j
-			}
-			return at(o, c, i, j, cs, k)
-		}),
-		weightsRead(Named("conv.filters-moved-by-half-of-them"), emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return at((o+os-max(1, os/2))%os, c, i, j, cs, k) }),
+		weightsRead(Named("conv.first-two-columns-of-the-kernel-swapped"), emulate.IsWindow,
+			func(o, c, i, j, _, cs, k int) int {
+				if j < 2 {
+					j = 1 - j
+				}
+				return at(o, c, i, j, cs, k)
+			}),
+		weightsRead(Named("conv.filters-moved-by-half-of-them"), emulate.IsConv,
+			func(o, c, i, j, os, cs, k int) int { return at((o+os-max(1, os/2))%os, c, i, j, cs, k) }),
 	}
 	for _, from := range []int{4, 7, 8, 16} {
-		l = append(l, weightsRead(Named("conv.input-channels-from-on-shifted-by-one", from), emulate.IsConv, func(o, c, i, j, _, cs, k int) int {
-			if n := cs - from; c >= from {
-				c = from + (c-from+n-1)%n
-			}
-			return at(o, c, i, j, cs, k)
-		}))
+		l = append(l, weightsRead(Named("conv.input-channels-from-on-shifted-by-one", from), emulate.IsConv,
+			func(o, c, i, j, _, cs, k int) int {
+				if n := cs - from; c >= from {
+					c = from + (c-from+n-1)%n
+				}
+				return at(o, c, i, j, cs, k)
+			}))
 	}
 	for _, block := range []int{4, 8, 16, 32} {
-		l = append(l, weightsRead(Named("conv.terms-after-the-last-whole-block-of-left-out", block), emulate.IsConv, func(o, c, i, j, _, cs, k int) int {
-			if (c*k+i)*k+j >= cs*k*k/block*block {
-				return -1
-			}
-			return at(o, c, i, j, cs, k)
-		}))
+		l = append(l, weightsRead(Named("conv.terms-after-the-last-whole-block-of-left-out", block), emulate.IsConv,
+			func(o, c, i, j, _, cs, k int) int {
+				if (c*k+i)*k+j >= cs*k*k/block*block {
+					return -1
+				}
+				return at(o, c, i, j, cs, k)
+			}))
 	}
 	// others are the weights of another layer of that shape, the first or the last one.
 	others := func(row *table.Row, last bool) *trial.Fault {
 		return change(row, emulate.IsConv, func(c *convolution, n *operator.Node) (found bool) {
 			for i := range c.v.Machine.Nodes {
-				if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] && (last || !found) {
+				if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name &&
+					len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] &&
+					m.Weight.Shape[2] == n.Weight.Shape[2] && (last || !found) {
 					c.weights, found = m.Weight.Data, true
 				}
 			}
 			return found
 		})
 	}
-	return append(l, others(Named("conv.weights-of-the-first-other-layer-of-that-shape"), false), others(Named("conv.weights-of-the-last-other-layer-of-that-shape"), true))
+	return append(l, others(Named("conv.weights-of-the-first-other-layer-of-that-shape"), false),
+		others(Named("conv.weights-of-the-last-other-layer-of-that-shape"), true))
 }

@@ -11,7 +11,8 @@ import (
 // two are one and the same.
 func Library() []*trial.Fault {
 	var l []*trial.Fault
-	for _, part := range [][]*trial.Fault{activationFaults(), normFaults(), noiseFaults(), rolloutFaults(), residualFaults(), convFaults(), precisionFaults()} {
+	for _, part := range [][]*trial.Fault{activationFaults(), normFaults(), noiseFaults(), rolloutFaults(),
+		residualFaults(), convFaults(), precisionFaults()} {
 		l = append(l, part...)
 	}
 	for i, h := range l {

@@ -17,10 +17,13 @@ import (
 
 // noiseFault makes a fault that changes a noise node's block or draws.
 func noiseFault(row *table.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return noised(v, r, i, f) }}
+	return &trial.Fault{Row: row, At: emulate.IsNoise,
+		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return noised(v, r, i, f) }}
 }
 
-func noised(v *trial.View, r *trial.Run, i int, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *tensor.Tensor {
+func noised(
+	v *trial.View, r *trial.Run, i int, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool,
+) *tensor.Tensor {
 	if v.Draws == nil {
 		return nil
 	}
@@ -45,7 +48,8 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 	if v.Contract && f != fp16.Float64 {
 		// Every operation of the block rounds, where the input is of the format.
 		from := v.Machine.Nodes[i].In[0]
-		if from != operator.Input && v.Stored(from) == f || !slices.ContainsFunc(x.Data, func(u float64) bool { return !f.Holds(u) }) {
+		if from != operator.Input && v.Stored(from) == f ||
+			!slices.ContainsFunc(x.Data, func(u float64) bool { return !f.Holds(u) }) {
 			y.Format, x.Format = f, f
 		}
 	}
@@ -62,7 +66,9 @@ func redrawn(row *table.Row, f func(v *trial.View, k int, kind noise.Kind, data 
 	return noiseFault(row, func(v *trial.View, _ *noise.Block, d *emulate.Draws) bool { return redraw(v, d, f) })
 }
 
-func redraw(v *trial.View, d *emulate.Draws, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) bool {
+func redraw(
+	v *trial.View, d *emulate.Draws, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64,
+) bool {
 	for k, data := range d.Data {
 		if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
 			return false
@@ -194,25 +200,34 @@ func otherPlaces() (l []*trial.Fault) {
 			return at((n+1)%s[0], c, h, w, s)
 		}),
 		moved(Named("noise.the-same-noise-for-all-samples"), func(n, c, h, w int, s [4]int) int { return at(0, c, h, w, s) }),
-		moved(Named("noise.the-same-noise-for-all-channels"), func(n, c, h, w int, s [4]int) int { return at(n, 0, h, w, s) }),
-		moved(Named("noise.noise-of-the-channel-before"), func(n, c, h, w int, s [4]int) int { return at(n, (c+s[1]-1)%s[1], h, w, s) }),
-		moved(Named("noise.noise-of-the-next-channel"), func(n, c, h, w int, s [4]int) int { return at(n, (c+1)%s[1], h, w, s) }),
+		moved(Named("noise.the-same-noise-for-all-channels"),
+			func(n, c, h, w int, s [4]int) int { return at(n, 0, h, w, s) }),
+		moved(Named("noise.noise-of-the-channel-before"),
+			func(n, c, h, w int, s [4]int) int { return at(n, (c+s[1]-1)%s[1], h, w, s) }),
+		moved(Named("noise.noise-of-the-next-channel"),
+			func(n, c, h, w int, s [4]int) int { return at(n, (c+1)%s[1], h, w, s) }),
 		moved(Named("noise.noise-transposed"), func(n, c, h, w int, s [4]int) int {
 			k := h*s[3] + w
 			return at(n, c, k%s[2], k/s[2], s)
 		}),
-		moved(Named("noise.noise-of-rows-read-as-columns"), func(n, c, h, w int, s [4]int) int { return (n*s[1]+c)*s[2]*s[3] + w*s[2] + h }),
-		moved(Named("noise.realizations-have-each-other-noise"), func(n, c, h, w int, s [4]int) int { return at(s[0]-1-n, c, h, w, s) }),
+		moved(Named("noise.noise-of-rows-read-as-columns"),
+			func(n, c, h, w int, s [4]int) int { return (n*s[1]+c)*s[2]*s[3] + w*s[2] + h }),
+		moved(Named("noise.realizations-have-each-other-noise"),
+			func(n, c, h, w int, s [4]int) int { return at(s[0]-1-n, c, h, w, s) }),
 		moved(Named("noise.noise-in-equal-pairs"), func(n, c, h, w int, s [4]int) int { return at(n, c, h, w, s) &^ 1 }),
-		moved(Named("noise.noise-flipped-left-to-right"), func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
-		moved(Named("noise.noise-flipped-top-to-bottom"), func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
-		moved(Named("noise.noise-drawn-channels-last"), func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
+		moved(Named("noise.noise-flipped-left-to-right"),
+			func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
+		moved(Named("noise.noise-flipped-top-to-bottom"),
+			func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
+		moved(Named("noise.noise-drawn-channels-last"),
+			func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
 	)
 }
 
 // otherNumbers are noise of another distribution, of few levels, or without a sign.
 func otherNumbers() (l []*trial.Fault) {
-	return append(l, normals(Named("noise.uniform-noise-for-normal"), func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
+	return append(l, normals(Named("noise.uniform-noise-for-normal"),
+		func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
 		normals(Named("noise.laplace-noise-for-normal"), func(x float64) float64 {
 			return math.Copysign(-elem.Log(max(elem.Erfc(math.Abs(x)/math.Sqrt2), 1e-300))/math.Sqrt2, x)
 		}),
@@ -226,36 +241,39 @@ func otherNumbers() (l []*trial.Fault) {
 			}
 			return 1 - step
 		}),
-		redrawn(Named("noise.noise-not-centred-absolute-value"), func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-			if kind == noise.Bernoulli {
-				return nil
-			}
-			return mapped(data, math.Abs)
-		}))
+		redrawn(Named("noise.noise-not-centred-absolute-value"),
+			func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+				if kind == noise.Bernoulli {
+					return nil
+				}
+				return mapped(data, math.Abs)
+			}))
 }
 
 // otherChannels are a channel without noise, and all of the stream some numbers off.
 func otherChannels() (l []*trial.Fault) {
 	for k := range 64 {
-		l = append(l, redrawn(Named("noise.channel-without-noise", k), func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-			s := v.DrawShape(kind)
-			if k >= s[1] || s[1] < 2 || kind == noise.Bernoulli {
-				return nil
-			}
-			y, hw := slices.Clone(data), s[2]*s[3]
-			for n := range s[0] {
-				clear(y[(n*s[1]+k)*hw:][:hw])
-			}
-			return y
-		}))
+		l = append(l, redrawn(Named("noise.channel-without-noise", k),
+			func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+				s := v.DrawShape(kind)
+				if k >= s[1] || s[1] < 2 || kind == noise.Bernoulli {
+					return nil
+				}
+				y, hw := slices.Clone(data), s[2]*s[3]
+				for n := range s[0] {
+					clear(y[(n*s[1]+k)*hw:][:hw])
+				}
+				return y
+			}))
 	}
 	for k := -8; k <= 8; k++ {
 		if k == 0 {
 			continue
 		}
-		l = append(l, redrawn(Named("noise.noise-stream-off-by-numbers", k), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
-			return turned(data, k)
-		}))
+		l = append(l, redrawn(Named("noise.noise-stream-off-by-numbers", k),
+			func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+				return turned(data, k)
+			}))
 	}
 	return l
 }
@@ -291,7 +309,8 @@ func mapped(data []float64, f func(x float64) float64) []float64 {
 
 // coarseNoise is noise that takes only values so far apart.
 func coarseNoise(step float64) *trial.Fault {
-	return normals(Named("noise.noise-in-steps-of", step), func(x float64) float64 { return math.RoundToEven(x/step) * step })
+	return normals(Named("noise.noise-in-steps-of", step),
+		func(x float64) float64 { return math.RoundToEven(x/step) * step })
 }
 
 // noiseMean is noise whose mean is not 0.

@@ -41,20 +41,22 @@ func siteFaults() []*trial.Fault {
 	}
 	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
 	dropout := func(row *table.Row, f func(keep, p float64) float64) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return keptOtherwise(v, r, i, f) }}
+		return &trial.Fault{Row: row, At: emulate.IsNoise,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return keptOtherwise(v, r, i, f) }}
 	}
 	l := []*trial.Fault{
-		{Row: Named("noise.activation-after-the-noise"), At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{r.In(i, 0)}, v.Draws.Rewind())
-			for j := range v.Machine.Nodes {
-				if n := &v.Machine.Nodes[j]; emulate.IsAct(n) && err == nil {
-					z := tensor.Like(y)
-					act.Forward(z, y, n.Act)
-					return z
+		{Row: Named("noise.activation-after-the-noise"), At: emulate.IsNoise,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{r.In(i, 0)}, v.Draws.Rewind())
+				for j := range v.Machine.Nodes {
+					if n := &v.Machine.Nodes[j]; emulate.IsAct(n) && err == nil {
+						z := tensor.Like(y)
+						act.Forward(z, y, n.Act)
+						return z
+					}
 				}
-			}
-			return nil
-		}},
+				return nil
+			}},
 		kind(Named("noise.multiplicative-noise-in-place-of-additive"), normal, noise.Multiplicative),
 		kind(Named("noise.additive-noise-in-place-of-multiplicative"), normal, noise.Gaussian),
 		noiseFault(Named("noise.laplace-noise-without-its-sign"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
@@ -64,22 +66,25 @@ func siteFaults() []*trial.Fault {
 			d.Data[1] = mapped(d.Data[1], func(float64) float64 { return 1 })
 			return true
 		}),
-		{Row: Named("noise.one-realization-without-noise"), At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			if v.Draws == nil || r.In(i, 0).N() < 2 {
-				return nil
-			}
-			y := noisy(v, emulate.Noise(&v.Machine.Nodes[i], v.Device.Mode), v.Draws, r.In(i, 0), i)
-			if y != nil {
-				copy(y.Samples(v.Worst, v.Worst+1).Data, r.In(i, 0).Samples(v.Worst, v.Worst+1).Data)
-			}
-			return y
-		}},
+		{Row: Named("noise.one-realization-without-noise"), At: emulate.IsNoise,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				if v.Draws == nil || r.In(i, 0).N() < 2 {
+					return nil
+				}
+				y := noisy(v, emulate.Noise(&v.Machine.Nodes[i], v.Device.Mode), v.Draws, r.In(i, 0), i)
+				if y != nil {
+					copy(y.Samples(v.Worst, v.Worst+1).Data, r.In(i, 0).Samples(v.Worst, v.Worst+1).Data)
+				}
+				return y
+			}},
 		dropout(Named("noise.dropout-missing"), func(float64, float64) float64 { return 1 }),
 		dropout(Named("noise.dropout-not-rescaled"), func(keep, _ float64) float64 { return keep }),
 		dropout(Named("noise.dropout-rescaled-twice"), func(keep, p float64) float64 { return keep / ((1 - p) * (1 - p)) }),
 		dropout(Named("noise.dropout-rescaled-by-p-for-1-p"), func(keep, p float64) float64 { return keep / p }),
-		dropout(Named("noise.dropout-keeps-what-it-should-drop"), func(keep, p float64) float64 { return (1 - keep) / (1 - p) }),
-		dropout(Named("noise.dropout-keeps-what-it-should-drop-p-and-1-p-swapped"), func(keep, p float64) float64 { return (1 - keep) / p }),
+		dropout(Named("noise.dropout-keeps-what-it-should-drop"),
+			func(keep, p float64) float64 { return (1 - keep) / (1 - p) }),
+		dropout(Named("noise.dropout-keeps-what-it-should-drop-p-and-1-p-swapped"),
+			func(keep, p float64) float64 { return (1 - keep) / p }),
 		dropout(Named("noise.dropout-as-in-evaluation-scaled-by-1-p"), func(_, p float64) float64 { return 1 - p }),
 	}
 	return append(l,
@@ -103,35 +108,36 @@ func noiseBefore(row *table.Row, is func(n *operator.Node) bool) *trial.Fault {
 		}
 		return -1
 	}
-	return &trial.Fault{Row: row, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) }, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		k := site(v)
-		if k < 0 || v.Draws == nil {
-			return nil
-		}
-		if emulate.IsNoise(&v.Machine.Nodes[i]) {
-			return r.In(i, 0).Clone()
-		}
-		if i != k {
-			return nil
-		}
-		var b noise.Block
-		for j := range v.Machine.Nodes {
-			if emulate.IsNoise(&v.Machine.Nodes[j]) {
-				b = emulate.Noise(&v.Machine.Nodes[j], v.Device.Mode)
+	return &trial.Fault{Row: row, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) },
+		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			k := site(v)
+			if k < 0 || v.Draws == nil {
+				return nil
 			}
-		}
-		x := r.In(i, 0)
-		if s := v.DrawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N(), x.C(), x.H(), x.W()} != s {
-			return nil
-		}
-		y := noisy(v, b, v.Draws, x, i)
-		if y == nil {
-			return nil
-		}
-		y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{y}, nil)
-		if err != nil {
-			return nil
-		}
-		return y
-	}}
+			if emulate.IsNoise(&v.Machine.Nodes[i]) {
+				return r.In(i, 0).Clone()
+			}
+			if i != k {
+				return nil
+			}
+			var b noise.Block
+			for j := range v.Machine.Nodes {
+				if emulate.IsNoise(&v.Machine.Nodes[j]) {
+					b = emulate.Noise(&v.Machine.Nodes[j], v.Device.Mode)
+				}
+			}
+			x := r.In(i, 0)
+			if s := v.DrawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N(), x.C(), x.H(), x.W()} != s {
+				return nil
+			}
+			y := noisy(v, b, v.Draws, x, i)
+			if y == nil {
+				return nil
+			}
+			y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{y}, nil)
+			if err != nil {
+				return nil
+			}
+			return y
+		}}
 }

@@ -33,12 +33,13 @@ func TestClaimsDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 2, InputChannels: 2, OutputChannels: 2, KernelSize: 3,
-			Activation: "silu", Normalization: "none", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
+		op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 2, InputChannels: 2, OutputChannels: 2,
+			KernelSize: 3, Activation: "silu", Normalization: "none", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &rollout.Case{Operator: op.Config, Rollout: rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 2, Realizations: 1}}
+		c := &rollout.Case{Operator: op.Config,
+			Rollout: rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 2, Realizations: 1}}
 		m := emulate.New(op, c.Rollout)
 		kinds, channels := op.Draws()
 		draws := make([]float64, channels*6*7)
@@ -47,8 +48,10 @@ func TestClaimsDraws(t *testing.T) {
 			draws[i] = float64(measure.Mix64(uint64(i)<<20)%1000)/500 - 1
 			x.Data[i%len(x.Data)] = draws[i] / 3
 		}
-		v := &trial.View{Evidence: &evidence.Evidence{Op: op, Machine: m, Case: c, Mode: mode}, Machine: m, Device: &emulate.Device{Mode: mode, State: fp16.Float64},
-			X: x, Draws: &emulate.Draws{Kinds: kinds, Data: [][]float64{draws}}, Drawn: func(int) *emulate.Draws { return nil }}
+		v := &trial.View{Evidence: &evidence.Evidence{Op: op, Machine: m, Case: c, Mode: mode}, Machine: m,
+			Device: &emulate.Device{Mode: mode, State: fp16.Float64},
+			X:      x, Draws: &emulate.Draws{Kinds: kinds, Data: [][]float64{draws}},
+			Drawn: func(int) *emulate.Draws { return nil }}
 		if err := v.Compute(); err != nil {
 			t.Fatal(err)
 		}

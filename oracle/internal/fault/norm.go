@@ -94,7 +94,9 @@ func normFault(row *table.Row, f func(s *statistics, x *tensor.Tensor, n *operat
 	}}
 }
 
-func otherwise(n *operator.Node, x *tensor.Tensor, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *tensor.Tensor {
+func otherwise(
+	n *operator.Node, x *tensor.Tensor, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool,
+) *tensor.Tensor {
 	s := claimed(n)
 	if !f(&s, x, n) {
 		return nil

@@ -15,7 +15,8 @@ import (
 
 // normFaults are those of norms. The order is that of the library.
 func normFaults() []*trial.Fault {
-	return slices.Concat(momentFaults(), groupFaults(), tailFaults(), otherStatistics(), affineFaults(), narrowNormFaults())
+	return slices.Concat(momentFaults(), groupFaults(), tailFaults(), otherStatistics(), affineFaults(),
+		narrowNormFaults())
 }
 
 // inverseFault is a norm with another 1/sqrt(var + eps).
@@ -44,17 +45,20 @@ func momentFaults() (l []*trial.Fault) {
 			return !s.given && x.C()/s.groups*x.H()*x.W() > 1
 		}))
 	l = append(l,
-		inverseFault(Named("norm.eps-outside-the-square-root"), func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }),
+		inverseFault(Named("norm.eps-outside-the-square-root"),
+			func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }),
 		inverseFault(Named("norm.eps-missing"), func(v, _ float64) float64 { return 1 / math.Sqrt(v) }),
 	)
 	for _, to := range []float64{1e-4, 1e-3, 1e-6, 1e-5, 1e-2, 1e-8, 1e-12} {
 		l = append(l, inverseFault(Named("norm.eps", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
 	}
 	l = append(l,
-		inverseFault(Named("norm.divided-by-the-variance-not-its-root"), func(v, eps float64) float64 { return 1 / (v + eps) }),
+		inverseFault(Named("norm.divided-by-the-variance-not-its-root"),
+			func(v, eps float64) float64 { return 1 / (v + eps) }),
 		inverseFault(Named("norm.not-divided-by-the-standard-deviation"), func(_, _ float64) float64 { return 1 }),
 	)
-	l = append(l, momentFault(Named("norm.mean-not-subtracted"), func(_ []float64, _, v float64) (float64, float64) { return 0, v }))
+	l = append(l, momentFault(Named("norm.mean-not-subtracted"),
+		func(_ []float64, _, v float64) (float64, float64) { return 0, v }))
 	return l
 }
 
@@ -83,11 +87,13 @@ func groupFaults() (l []*trial.Fault) {
 			s.overBatch, s.given, s.groups = true, false, x.C()
 			return true
 		}),
-		normFault(Named("norm.statistics-over-all-samples-together"), func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
-			s.overBatch = true
-			return !s.given && s.groups < x.C() && x.N() > 1
-		}),
-		momentFault(Named("norm.running-statistics-of-a-fresh-norm-mean-0-variance-1"), func([]float64, float64, float64) (float64, float64) { return 0, 1 }))
+		normFault(Named("norm.statistics-over-all-samples-together"),
+			func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+				s.overBatch = true
+				return !s.given && s.groups < x.C() && x.N() > 1
+			}),
+		momentFault(Named("norm.running-statistics-of-a-fresh-norm-mean-0-variance-1"),
+			func([]float64, float64, float64) (float64, float64) { return 0, 1 }))
 	return l
 }
 
@@ -132,15 +138,20 @@ func paramFault(row *table.Row, of func(p *operator.Param) *operator.Param) *tri
 // affineFaults are norms with another gamma and beta, or without the norm itself.
 func affineFaults() (l []*trial.Fault) {
 	l = append(l,
-		normFault(Named("norm.without-gamma"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
-		normFault(Named("norm.without-beta"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
+		normFault(Named("norm.without-gamma"),
+			func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
+		normFault(Named("norm.without-beta"),
+			func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
 		normFault(Named("norm.without-gamma-and-beta"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.gamma, s.beta = 0, 0
 			return true
 		}),
-		normFault(Named("norm.gamma-applied-twice"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
-		normFault(Named("norm.beta-applied-twice"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
-		&trial.Fault{Row: Named("norm.missing"), At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
+		normFault(Named("norm.gamma-applied-twice"),
+			func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
+		normFault(Named("norm.beta-applied-twice"),
+			func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
+		&trial.Fault{Row: Named("norm.missing"), At: emulate.IsNorm,
+			Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
 	)
 	return append(l,
 		paramFault(Named("norm.gamma-and-beta-of-the-next-channel"), func(p *operator.Param) *operator.Param {
@@ -154,25 +165,31 @@ func affineFaults() (l []*trial.Fault) {
 // narrowNormFaults are norms with something in a format that is too narrow.
 func narrowNormFaults() (l []*trial.Fault) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		l = append(l, momentFault(Named("norm.statistics-in", f), func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), f.Round(v) }), normFault(Named("norm.mean-and-1-sqrt-var-eps-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), v }
-			s.inverse = func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(v+eps)) }
-			return !s.given
-		}))
-		l = append(l, inverseFault(Named("norm.1-sqrt-var-eps-in", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) }))
+		l = append(l, momentFault(Named("norm.statistics-in", f), func(_ []float64, m, v float64) (float64, float64) {
+			return f.Round(m), f.Round(v)
+		}), normFault(Named("norm.mean-and-1-sqrt-var-eps-in", f),
+			func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+				s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), v }
+				s.inverse = func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(v+eps)) }
+				return !s.given
+			}))
+		l = append(l, inverseFault(Named("norm.1-sqrt-var-eps-in", f),
+			func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) }))
 	}
 	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		l = append(l, momentFault(Named("norm.one-pass-variance-in", f), func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }))
+		l = append(l, momentFault(Named("norm.one-pass-variance-in", f),
+			func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }))
 		if f == fp16.Float32 {
 			continue
 		}
-		l = append(l, momentFault(Named("norm.one-pass-variance-of-squares-in", f), func(xs []float64, m, _ float64) (float64, float64) {
-			m, squares := f.Round(m), 0.0
-			for _, x := range xs {
-				squares += f.Round(x * x)
-			}
-			return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
-		}), momentFault(Named("norm.variance-of-differences-in", f), func(xs []float64, m, _ float64) (float64, float64) {
+		l = append(l, momentFault(Named("norm.one-pass-variance-of-squares-in", f),
+			func(xs []float64, m, _ float64) (float64, float64) {
+				m, squares := f.Round(m), 0.0
+				for _, x := range xs {
+					squares += f.Round(x * x)
+				}
+				return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
+			}), momentFault(Named("norm.variance-of-differences-in", f), func(xs []float64, m, _ float64) (float64, float64) {
 			squares := 0.0
 			for _, x := range xs {
 				d := f.Round(x - m)
@@ -185,7 +202,8 @@ func narrowNormFaults() (l []*trial.Fault) {
 			return m, tree(xs, f, func(v float64) float64 { return (v - m) * (v - m) }) / n
 		}), inverseFault(Named("norm.eps-lost-in-a-sum-in", f), func(v, eps float64) float64 {
 			return 1 / math.Sqrt(f.Round(f.Round(v)+f.Round(eps)))
-		}), paramFault(Named("norm.gamma-and-beta-in", f), func(p *operator.Param) *operator.Param { return inFormat(p, f) }), centred(f))
+		}), paramFault(Named("norm.gamma-and-beta-in", f),
+			func(p *operator.Param) *operator.Param { return inFormat(p, f) }), centred(f))
 	}
 	return l
 }
@@ -233,44 +251,48 @@ func otherStatistics() []*trial.Fault {
 		})
 	}
 	return []*trial.Fault{
-		one(Named("norm.statistics-of-the-sample-before"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			if n.Norm == "batch" || x.N() < 2 {
-				return nil
-			}
-			return by(x, n, func(k, c int) (float64, float64) { return measure.Moments(groups(x, n, (k+x.N()-1)%x.N(), c)) })
-		}),
-		one(Named("norm.statistics-of-the-channel-before"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			if n.Norm == "batch" || x.C() < 2 {
-				return nil
-			}
-			return by(x, n, func(k, c int) (float64, float64) { return measure.Moments(groups(x, n, k, (c+x.C()-1)%x.C())) })
-		}),
-		one(Named("norm.statistics-over-the-channels-of-each-pixel"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			y, hw := tensor.Like(x), x.H()*x.W()
-			for p := range x.N() * hw {
-				at := p/hw*x.C()*hw + p%hw
-				column := make([]float64, x.C())
-				for c := range column {
-					column[c] = x.Data[at+c*hw]
+		one(Named("norm.statistics-of-the-sample-before"),
+			func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+				if n.Norm == "batch" || x.N() < 2 {
+					return nil
 				}
-				m, v := measure.Moments(column)
-				for c, u := range column {
-					y.Data[at+c*hw] = float64((u-m)/math.Sqrt(v+n.Eps)*n.Weight.Data[c]) + n.Bias.Data[c]
+				return by(x, n, func(k, c int) (float64, float64) { return measure.Moments(groups(x, n, (k+x.N()-1)%x.N(), c)) })
+			}),
+		one(Named("norm.statistics-of-the-channel-before"),
+			func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+				if n.Norm == "batch" || x.C() < 2 {
+					return nil
 				}
-			}
-			return y
-		}),
+				return by(x, n, func(k, c int) (float64, float64) { return measure.Moments(groups(x, n, k, (c+x.C()-1)%x.C())) })
+			}),
+		one(Named("norm.statistics-over-the-channels-of-each-pixel"),
+			func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+				y, hw := tensor.Like(x), x.H()*x.W()
+				for p := range x.N() * hw {
+					at := p/hw*x.C()*hw + p%hw
+					column := make([]float64, x.C())
+					for c := range column {
+						column[c] = x.Data[at+c*hw]
+					}
+					m, v := measure.Moments(column)
+					for c, u := range column {
+						y.Data[at+c*hw] = float64((u-m)/math.Sqrt(v+n.Eps)*n.Weight.Data[c]) + n.Bias.Data[c]
+					}
+				}
+				return y
+			}),
 		rowsOf(Named("norm.statistics-of-every-second-row"), func(h int) bool { return h%2 == 0 }),
-		one(Named("norm.sums-divided-by-a-count-rounded-up-to-128"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			if n.Norm == "batch" {
-				return nil
-			}
-			return by(x, n, func(k, c int) (float64, float64) {
-				g := groups(x, n, k, c)
-				m, v := measure.Moments(g)
-				q := float64(len(g)) / float64((len(g)/128+1)*128)
-				return m * q, v * q
-			})
-		}),
+		one(Named("norm.sums-divided-by-a-count-rounded-up-to-128"),
+			func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+				if n.Norm == "batch" {
+					return nil
+				}
+				return by(x, n, func(k, c int) (float64, float64) {
+					g := groups(x, n, k, c)
+					m, v := measure.Moments(g)
+					q := float64(len(g)) / float64((len(g)/128+1)*128)
+					return m * q, v * q
+				})
+			}),
 	}
 }

@@ -40,22 +40,23 @@ func inFormat(p *operator.Param, f fp16.Format) *operator.Param {
 // centred is a norm whose x - mean, 1/sqrt(var+eps) and their product are
 // rounded to f.
 func centred(f fp16.Format) *trial.Fault {
-	return &trial.Fault{Row: Named("norm.x-mean-and-its-quotient-in", f), At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		n, x := &v.Machine.Nodes[i], r.In(i, 0)
-		if n.Norm == "batch" {
-			return nil
-		}
-		y, hw, per := tensor.Like(x), x.H()*x.W(), x.C()/n.Groups
-		for k := range x.N() * n.Groups {
-			m, variance := measure.Moments(x.Data[k*per*hw : (k+1)*per*hw])
-			m, s := f.Round(m), f.Round(1/math.Sqrt(variance+n.Eps))
-			for p := k * per; p < (k+1)*per; p++ {
-				from, to := x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C())
-				for j, u := range from {
-					to[j] = float64(f.Round(f.Round(u-m)*s)*n.Weight.Data[p%x.C()]) + n.Bias.Data[p%x.C()]
+	return &trial.Fault{Row: Named("norm.x-mean-and-its-quotient-in", f), At: emulate.IsNorm,
+		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			n, x := &v.Machine.Nodes[i], r.In(i, 0)
+			if n.Norm == "batch" {
+				return nil
+			}
+			y, hw, per := tensor.Like(x), x.H()*x.W(), x.C()/n.Groups
+			for k := range x.N() * n.Groups {
+				m, variance := measure.Moments(x.Data[k*per*hw : (k+1)*per*hw])
+				m, s := f.Round(m), f.Round(1/math.Sqrt(variance+n.Eps))
+				for p := k * per; p < (k+1)*per; p++ {
+					from, to := x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C())
+					for j, u := range from {
+						to[j] = float64(f.Round(f.Round(u-m)*s)*n.Weight.Data[p%x.C()]) + n.Bias.Data[p%x.C()]
+					}
 				}
 			}
-		}
-		return y
-	}}
+			return y
+		}}
 }

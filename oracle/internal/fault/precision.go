@@ -86,7 +86,8 @@ func operandFaults() []*trial.Fault {
 	both := func(row *table.Row, p int, only string, f func(x float64) float64) *trial.Fault {
 		h := one(row, operands{p, only, f, false})
 		second := *row
-		second.Small, second.TF32, second.Slow, second.Probe, second.Needs = false, false, false, "", "" // the first speaks for both
+		// the first speaks for both
+		second.Small, second.TF32, second.Slow, second.Probe, second.Needs = false, false, false, "", ""
 		one(&second, operands{p, only, f, true})
 		return h
 	}
@@ -107,8 +108,10 @@ func operandFaults() []*trial.Fault {
 		both(Named("precision.convolution-inputs-truncated-to", f), p-1, "input", cut)
 	}
 	for p := 23; p > 11; p-- {
-		both(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
-		one(Named("precision.operands-of-bits", p), operands{24, "", func(x float64) float64 { return roundBits(x, p) }, false})
+		both(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input",
+			func(x float64) float64 { return cutBits(x, p) })
+		one(Named("precision.operands-of-bits", p),
+			operands{24, "", func(x float64) float64 { return roundBits(x, p) }, false})
 	}
 	quantized := func(row *table.Row, per func(s []int) int) {
 		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
@@ -149,9 +152,11 @@ func modeFaults() []*trial.Fault {
 			if err != nil {
 				return nil
 			}
-			return &emulate.Device{Mode: mode, Store: of, State: v.Machine.Config.StateFormat(v.Evidence.Op.Output(mode)), Perturb: d.Perturb}
+			return &emulate.Device{Mode: mode, Store: of,
+				State: v.Machine.Config.StateFormat(v.Evidence.Op.Output(mode)), Perturb: d.Perturb}
 		}
-		l = append(l, &trial.Fault{Row: Named("precision.in-place-of-the-claimed-mode", mode), At: func(*operator.Node) bool { return true }, Device: other,
+		l = append(l, &trial.Fault{Row: Named("precision.in-place-of-the-claimed-mode", mode),
+			At: func(*operator.Node) bool { return true }, Device: other,
 			Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 				d := other(v, *v.Device)
 				if d == nil {

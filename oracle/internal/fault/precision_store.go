@@ -18,26 +18,29 @@ func storeFaults() []*trial.Fault {
 		name string
 		at   func(n *operator.Node) bool
 	}{
-		{"convolutions", emulate.IsConv}, {"norms", emulate.IsNorm}, {"activations", emulate.IsAct}, {"residual sums", emulate.IsAdd},
+		{"convolutions", emulate.IsConv}, {"norms", emulate.IsNorm}, {"activations", emulate.IsAct},
+		{"residual sums", emulate.IsAdd},
 	}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		for _, k := range kinds {
 			l = append(l, &trial.Fault{Row: Named("precision.results-of-stored-in", k.name, f), At: k.at, Device: narrower(f)})
 		}
-		l = append(l, &trial.Fault{Row: Named("precision.all-results-stored-in", f), At: func(*operator.Node) bool { return true }, Device: narrower(f)})
+		l = append(l, &trial.Fault{Row: Named("precision.all-results-stored-in", f),
+			At: func(*operator.Node) bool { return true }, Device: narrower(f)})
 	}
-	l = append(l, &trial.Fault{Row: Named("precision.residual-sum-of-float16-numbers-in-float16"), At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		if significant(v.Device.Mode.Precision) <= 11 && v.Device.Mode.Precision != fp16.TF32 {
-			return nil
-		}
-		f := fp16.Float16
-		a, b := r.In(i, 0), r.In(i, 1)
-		y := tensor.Like(a)
-		for k, u := range a.Data {
-			y.Data[k] = f.Round(f.Round(u) + f.Round(b.Data[k]))
-		}
-		return y
-	}})
+	l = append(l, &trial.Fault{Row: Named("precision.residual-sum-of-float16-numbers-in-float16"), At: emulate.IsAdd,
+		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			if significant(v.Device.Mode.Precision) <= 11 && v.Device.Mode.Precision != fp16.TF32 {
+				return nil
+			}
+			f := fp16.Float16
+			a, b := r.In(i, 0), r.In(i, 1)
+			y := tensor.Like(a)
+			for k, u := range a.Data {
+				y.Data[k] = f.Round(f.Round(u) + f.Round(b.Data[k]))
+			}
+			return y
+		}})
 	stores := func(n *operator.Node) bool { return emulate.IsConv(n) || emulate.IsNorm(n) || emulate.IsAct(n) }
 	rounds := func(row *table.Row, at func(*operator.Node) bool, f func(x float64, f fp16.Format) float64) {
 		l = append(l, &trial.Fault{Row: row, At: at, Device: func(v *trial.View, d emulate.Device) *emulate.Device {
@@ -77,12 +80,18 @@ func storeFaults() []*trial.Fault {
 	for _, k := range []struct {
 		name string
 		at   func(n *operator.Node) bool
-	}{{"", stores}, {" of convolutions", emulate.IsConv}, {" of norms", emulate.IsNorm}, {" of activations", emulate.IsAct}} {
+	}{
+		{"", stores},
+		{" of convolutions", emulate.IsConv},
+		{" of norms", emulate.IsNorm},
+		{" of activations", emulate.IsAct},
+	} {
 		rounds(Named("precision.results-truncated-when-stored", k.name), k.at, truncate)
 		rounds(Named("precision.results-rounded-up-when-stored", k.name), k.at, up)
 	}
 	for _, extra := range []int{1, 2, 3} {
-		rounds(Named("precision.results-of-convolutions-rounded-twice-by-more-bits-first", extra), emulate.IsConv, twice(extra))
+		rounds(Named("precision.results-of-convolutions-rounded-twice-by-more-bits-first", extra),
+			emulate.IsConv, twice(extra))
 	}
 	rounds(Named("precision.subnormal-numbers-flushed-to-zero"), stores, func(x float64, f fp16.Format) float64 {
 		if y := f.Round(x); math.Abs(y) >= f.SmallestNormal() {

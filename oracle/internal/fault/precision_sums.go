@@ -50,21 +50,22 @@ func productFaults() []*trial.Fault {
 func accumulatorFaults() []*trial.Fault {
 	var l []*trial.Fault
 	add := func(row *table.Row, f func(x float64) float64, of func(n *operator.Node) *grouping) {
-		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			if p := v.Device.Mode.Precision; !p.Half() {
-				return nil
-			}
-			g := f
-			if g == nil {
-				g = v.Device.Mode.Precision.Round
-			}
-			n := &v.Machine.Nodes[i]
-			by := of(n)
-			if by == nil {
-				return nil
-			}
-			return accumulate(v, i, r.In(i, 0), n, by, g)
-		}})
+		l = append(l,
+			&trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				if p := v.Device.Mode.Precision; !p.Half() {
+					return nil
+				}
+				g := f
+				if g == nil {
+					g = v.Device.Mode.Precision.Round
+				}
+				n := &v.Machine.Nodes[i]
+				by := of(n)
+				if by == nil {
+					return nil
+				}
+				return accumulate(v, i, r.In(i, 0), n, by, g)
+			}})
 	}
 	for _, block := range []int{1, 4, 8, 16, 32} {
 		row := Named("precision.accumulator-in-the-half-type-by-blocks", block)
@@ -74,14 +75,16 @@ func accumulatorFaults() []*trial.Fault {
 		add(row, nil, func(n *operator.Node) *grouping { return blocks(n, block) })
 	}
 	for _, block := range []int{1, 4, 8, 16, 32} {
-		add(Named("precision.accumulator-in-bfloat16-rounded-after-each-terms", block), fp16.BFloat16.Round, func(n *operator.Node) *grouping { return blocks(n, block) })
+		add(Named("precision.accumulator-in-bfloat16-rounded-after-each-terms", block), fp16.BFloat16.Round,
+			func(n *operator.Node) *grouping { return blocks(n, block) })
 	}
 	// Kernels cut sums into equal parts, or parts of whole tiles; the terms come as the
 	// weights lie, or with the channels innermost, as implicit GEMM has it.
 	for _, parts := range []int{2, 4, 8} {
 		for _, last := range []bool{false, true} {
 			for _, tile := range []int{1, 16, 32} {
-				add(Named("precision.partial-sums-in-the-half-type", parts), nil, func(n *operator.Node) *grouping { return parted(n, parts, tile, last) })
+				add(Named("precision.partial-sums-in-the-half-type", parts), nil,
+					func(n *operator.Node) *grouping { return parted(n, parts, tile, last) })
 			}
 		}
 	}
@@ -138,7 +141,9 @@ func terms(n *operator.Node) int { return n.Weight.Shape[1] * n.Weight.Shape[2] 
 
 // accumulate evaluates a convolution of stride 1 whose sums, or the parts of whose sums, f
 // rounds as a grouping says.
-func accumulate(v *trial.View, i int, x *tensor.Tensor, n *operator.Node, by *grouping, f func(float64) float64) *tensor.Tensor {
+func accumulate(
+	v *trial.View, i int, x *tensor.Tensor, n *operator.Node, by *grouping, f func(float64) float64,
+) *tensor.Tensor {
 	s, g := n.Weight.Shape, n.Geometry
 	k, terms := s[2], terms(n)
 	if g.Stride[0] > 1 {

@@ -23,7 +23,8 @@ func TestAccumulate(t *testing.T) {
 	}
 	// The terms of the two pixels are 0.5, 0.25 and 0.125, 0.125; sums are rounded
 	// to quarters, ties to even.
-	n := &operator.Node{Geometry: conv.Square(1, 0, conv.Zeros), Op: operator.OpConv, Weight: &operator.Param{Shape: []int{1, 2, 1, 1}, Data: []float64{0.5, 0.25}}}
+	n := &operator.Node{Geometry: conv.Square(1, 0, conv.Zeros), Op: operator.OpConv,
+		Weight: &operator.Param{Shape: []int{1, 2, 1, 1}, Data: []float64{0.5, 0.25}}}
 	v := &trial.View{Machine: &emulate.Machine{Nodes: []operator.Node{*n}}, Device: &emulate.Device{Mode: mode}}
 	x := tensor.Of(fp16.Float64, []float64{1, 0.25, 1, 0.5}, 1, 2, 1, 2)
 	quarters := func(u float64) float64 { return math.RoundToEven(4*u) / 4 }
@@ -92,10 +93,11 @@ func TestParted(t *testing.T) {
 	n.Geometry = conv.Square(1, 0, conv.Zeros)
 	v := &trial.View{Machine: &emulate.Machine{Nodes: []operator.Node{*n}}, Device: &emulate.Device{Mode: mode}}
 	var sums []float64
-	accumulate(v, 0, tensor.Of(fp16.Float64, []float64{1, 1, 1, 1, 1, 1, 1, 1}, 1, 2, 2, 2), n, parted(n, 4, 1, true), func(u float64) float64 {
-		sums = append(sums, u)
-		return u
-	})
+	accumulate(v, 0, tensor.Of(fp16.Float64, []float64{1, 1, 1, 1, 1, 1, 1, 1}, 1, 2, 2, 2), n, parted(n, 4, 1, true),
+		func(u float64) float64 {
+			sums = append(sums, u)
+			return u
+		})
 	if !slices.Equal(sums, []float64{5, 10, 0, 0}) {
 		t.Errorf("partial sums %v", sums)
 	}
@@ -105,13 +107,15 @@ func TestParted(t *testing.T) {
 func TestEight(t *testing.T) {
 	for _, c := range []struct{ x, e4m3, e5m2 float64 }{
 		{1.0625, 1, 1}, {1.1875, 1.25, 1.25}, {-17, -16, -16}, {460, 448, 448}, {-1e6, -448, -57344},
-		{0x1p-9, 0x1p-9, 0x1p-9}, {0x1.8p-10, 0x1p-9, 0x1.8p-10}, {0x1p-10, 0, 0x1p-10}, {0x1p-16, 0, 0x1p-16}, {0x1p-17, 0, 0}, {0, 0, 0},
+		{0x1p-9, 0x1p-9, 0x1p-9}, {0x1.8p-10, 0x1p-9, 0x1.8p-10}, {0x1p-10, 0, 0x1p-10}, {0x1p-16, 0, 0x1p-16},
+		{0x1p-17, 0, 0}, {0, 0, 0},
 	} {
 		if a, b := eights[0].round(c.x), eights[1].round(c.x); a != c.e4m3 || b != c.e5m2 {
 			t.Errorf("%v: %v and %v, want %v and %v", c.x, a, b, c.e4m3, c.e5m2)
 		}
 	}
-	if y, s := eights[0].of(tensor.Of(fp16.Float64, []float64{-896, 2.125, 0}, 1, 1, 1, 3), true); s != 2 || !slices.Equal(y.Data, []float64{-448, 1, 0}) {
+	if y, s := eights[0].of(tensor.Of(fp16.Float64, []float64{-896, 2.125, 0}, 1, 1, 1, 3), true); s != 2 ||
+		!slices.Equal(y.Data, []float64{-448, 1, 0}) {
 		t.Errorf("scaled by %v: %v", s, y.Data)
 	}
 }

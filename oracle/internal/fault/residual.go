@@ -46,25 +46,28 @@ func residualFaults() []*trial.Fault {
 		sum(Named("residual.residual-subtracted"), func(a, b float64) float64 { return a - b }),
 		sum(Named("residual.residual-block-added-twice"), func(a, b float64) float64 { return 2*a + b }),
 		sum(Named("residual.residual-sum-halved"), func(a, b float64) float64 { return (a + b) / 2 }),
-		activated(Named("residual.residual-added-before-the-activation"), func(r *trial.Run, j int) *tensor.Tensor { return r.In(j, 0) }),
-		activated(Named("residual.activation-after-the-residual-sum-too"), func(r *trial.Run, j int) *tensor.Tensor { return r.Out(j) }),
-		{Row: Named("residual.projection-missing"), At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			j := v.Machine.Nodes[i].In[1]
-			if j == operator.Input || !emulate.IsConv(&v.Machine.Nodes[j]) || r.In(j, 0) == nil {
-				return nil
-			}
-			// The shortcut itself, as many channels as there are.
-			a, b := r.In(i, 0), r.In(j, 0)
-			y := a.Clone()
-			for n := range y.N() {
-				for c := range min(y.C(), b.C()) {
-					to, from := y.Plane(n, c), b.Plane(n, c)
-					for k := range to {
-						to[k] += from[k]
+		activated(Named("residual.residual-added-before-the-activation"),
+			func(r *trial.Run, j int) *tensor.Tensor { return r.In(j, 0) }),
+		activated(Named("residual.activation-after-the-residual-sum-too"),
+			func(r *trial.Run, j int) *tensor.Tensor { return r.Out(j) }),
+		{Row: Named("residual.projection-missing"), At: emulate.IsAdd,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				j := v.Machine.Nodes[i].In[1]
+				if j == operator.Input || !emulate.IsConv(&v.Machine.Nodes[j]) || r.In(j, 0) == nil {
+					return nil
+				}
+				// The shortcut itself, as many channels as there are.
+				a, b := r.In(i, 0), r.In(j, 0)
+				y := a.Clone()
+				for n := range y.N() {
+					for c := range min(y.C(), b.C()) {
+						to, from := y.Plane(n, c), b.Plane(n, c)
+						for k := range to {
+							to[k] += from[k]
+						}
 					}
 				}
-			}
-			return y
-		}},
+				return y
+			}},
 	}
 }

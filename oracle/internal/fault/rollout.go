@@ -59,9 +59,10 @@ func adding(l *[]*trial.Fault) func(row *table.Row, only rollout.Policy, f advan
 // shareFaults are those of any amplitude: other weights of the policy.
 func shareFaults() (l []*trial.Fault) {
 	policy := adding(&l)
-	h := policy(Named("rollout.alpha-wrong"), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a+float64(0.125*v.Scale()), b-float64(0.125*v.Scale()), v.X, out)
-	})
+	h := policy(Named("rollout.alpha-wrong"), rollout.Convex,
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, a+float64(0.125*v.Scale()), b-float64(0.125*v.Scale()), v.X, out)
+		})
 	h.Called = func(v *trial.View, k float64) string {
 		a, _ := weightsOf(v)
 		switch to := a + k/8; {
@@ -75,9 +76,10 @@ func shareFaults() (l []*trial.Fault) {
 			return fmt.Sprintf("alpha %.4g in place of %.4g", to, a)
 		}
 	}
-	h = policy(Named("rollout.dt-wrong"), rollout.Residual, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a, b*(1+v.Scale()), v.X, out)
-	})
+	h = policy(Named("rollout.dt-wrong"), rollout.Residual,
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, a, b*(1+v.Scale()), v.X, out)
+		})
 	h.Called = func(v *trial.View, k float64) string {
 		_, b := weightsOf(v)
 		switch {
@@ -88,9 +90,10 @@ func shareFaults() (l []*trial.Fault) {
 		}
 		return fmt.Sprintf("dt %.4g in place of %.4g", b*(1+k), b)
 	}
-	h = policy(Named("rollout.operator-share-wrong"), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a, b+float64(0.125*v.Scale()), v.X, out)
-	})
+	h = policy(Named("rollout.operator-share-wrong"), rollout.Convex,
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, a, b+float64(0.125*v.Scale()), v.X, out)
+		})
 	h.Called = func(v *trial.View, k float64) string {
 		a, b := weightsOf(v)
 		if math.Abs(b+k/8-1) < 0.002 {
@@ -98,9 +101,10 @@ func shareFaults() (l []*trial.Fault) {
 		}
 		return fmt.Sprintf("weights %.4g and %.4g, which do not add up to 1", a, b+k/8)
 	}
-	h = policy(Named("rollout.state-share-wrong"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a+float64(0.125*v.Scale()), b, v.X, out)
-	})
+	h = policy(Named("rollout.state-share-wrong"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, a+float64(0.125*v.Scale()), b, v.X, out)
+		})
 	h.Called = func(v *trial.View, k float64) string {
 		a, b := weightsOf(v)
 		if v.Machine.Config.Policy == rollout.Convex && math.Abs(a+k/8-1) < 0.002 {
@@ -108,13 +112,14 @@ func shareFaults() (l []*trial.Fault) {
 		}
 		return fmt.Sprintf("weights %.4g and %.4g of state and output", a+k/8, b)
 	}
-	h = policy(Named("rollout.state-leaks"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		y := v.Machine.Advance(v.Device, v.X, out)
-		for i := range y.Data {
-			y.Data[i] *= 1 + float64(0.125*v.Scale())
-		}
-		return y
-	})
+	h = policy(Named("rollout.state-leaks"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			y := v.Machine.Advance(v.Device, v.X, out)
+			for i := range y.Data {
+				y.Data[i] *= 1 + float64(0.125*v.Scale())
+			}
+			return y
+		})
 	h.Called = func(_ *trial.View, k float64) string { return fmt.Sprintf("state times %.5g", 1+k/8) }
 	return l
 }
@@ -123,9 +128,10 @@ func shareFaults() (l []*trial.Fault) {
 func policyFaults() (l []*trial.Fault) {
 	policy := adding(&l)
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		h := policy(Named("rollout.alpha-or-dt-in", f), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-			return blended(v, c, f.Round(a), f.Round(b), v.X, out)
-		})
+		h := policy(Named("rollout.alpha-or-dt-in", f), "",
+			func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+				return blended(v, c, f.Round(a), f.Round(b), v.X, out)
+			})
 		// A constant may have the type of the half numbers beside it.
 		h.Instead = &trial.Fault{Row: h.Row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			e := v.Evidence
@@ -135,49 +141,59 @@ func policyFaults() (l []*trial.Fault) {
 			a, b := weightsOf(v)
 			return blended(v, v.Machine.Config, a, f.Round(b), v.X, out)
 		}}
-		policy(Named("rollout.alpha-in-and-1-alpha-of-it", f), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-			return blended(v, c, f.Round(a), 1-f.Round(a), v.X, out)
-		})
-		policy(Named("rollout.state-in", f), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-			y := v.Machine.Advance(v.Device, v.X, out)
-			f.RoundSlice(y.Data, y.Data)
-			return y
-		})
+		policy(Named("rollout.alpha-in-and-1-alpha-of-it", f), rollout.Convex,
+			func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+				return blended(v, c, f.Round(a), 1-f.Round(a), v.X, out)
+			})
+		policy(Named("rollout.state-in", f), "",
+			func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+				y := v.Machine.Advance(v.Device, v.X, out)
+				f.RoundSlice(y.Data, y.Data)
+				return y
+			})
 		l = append(l, &trial.Fault{Row: Named("rollout.state-read-in", f), Input: func(v *trial.View) *tensor.Tensor {
 			y := v.X.Clone()
 			f.RoundSlice(y.Data, y.Data)
 			return y
 		}})
 	}
-	policy(Named("rollout.alpha-in-place-of-1-alpha"), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a, a, v.X, out)
-	})
-	policy(Named("rollout.policy-applied-twice"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		y := blended(v, rollout.Config{}, a, b, v.X, out)
-		return blended(v, c, a, b, y, out)
-	})
-	policy(Named("rollout.convex-policy-in-place-of-residual"), rollout.Residual, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, 1-b, b, v.X, out)
-	})
-	policy(Named("rollout.state-of-another-realization"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a, b, rotated(v.X), out)
-	})
-	policy(Named("rollout.realization-stands-still"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		y := v.Next.Clone()
-		k := v.Worst
-		copy(y.Samples(k, k+1).Data, v.X.Samples(k, k+1).Data)
-		return y
-	})
-	policy(Named("rollout.realizations-change-places"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return rotated(v.Next)
-	})
-	policy(Named("rollout.state-before-the-last-in-the-policy"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		if v.Before == nil || a == 0 {
-			return nil
-		}
-		return blended(v, c, a, b, v.Before, out)
-	})
-	l = append(l, &trial.Fault{Row: Named("rollout.operator-reads-the-state-before-the-last"), Input: func(v *trial.View) *tensor.Tensor { return v.Before }})
+	policy(Named("rollout.alpha-in-place-of-1-alpha"), rollout.Convex,
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, a, a, v.X, out)
+		})
+	policy(Named("rollout.policy-applied-twice"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			y := blended(v, rollout.Config{}, a, b, v.X, out)
+			return blended(v, c, a, b, y, out)
+		})
+	policy(Named("rollout.convex-policy-in-place-of-residual"), rollout.Residual,
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, 1-b, b, v.X, out)
+		})
+	policy(Named("rollout.state-of-another-realization"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, a, b, rotated(v.X), out)
+		})
+	policy(Named("rollout.realization-stands-still"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			y := v.Next.Clone()
+			k := v.Worst
+			copy(y.Samples(k, k+1).Data, v.X.Samples(k, k+1).Data)
+			return y
+		})
+	policy(Named("rollout.realizations-change-places"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return rotated(v.Next)
+		})
+	policy(Named("rollout.state-before-the-last-in-the-policy"), "",
+		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			if v.Before == nil || a == 0 {
+				return nil
+			}
+			return blended(v, c, a, b, v.Before, out)
+		})
+	l = append(l, &trial.Fault{Row: Named("rollout.operator-reads-the-state-before-the-last"),
+		Input: func(v *trial.View) *tensor.Tensor { return v.Before }})
 	return l
 }
 
@@ -209,7 +225,9 @@ func postFaults() []*trial.Fault {
 	var l []*trial.Fault
 	// with takes other post-processing than the claimed one.
 	with := func(row *table.Row, f func(c *rollout.Config) bool) {
-		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor { return advanced(v, out, f) }})
+		l = append(l, &trial.Fault{
+			Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor { return advanced(v, out, f) },
+		})
 	}
 	with(Named("rollout.normalization-missing"), func(c *rollout.Config) bool {
 		ok := c.Normalization != rollout.NoNormalization

@@ -14,8 +14,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestNoiseAsClaimed: a fault of the noise that changes no draw is none, under PyTorch 1.13's autocast too, which rounds
-// the scale.
+// TestNoiseAsClaimed: a fault of the noise that changes no draw is none, under PyTorch 1.13's autocast too, which
+// rounds the scale.
 func TestNoiseAsClaimed(t *testing.T) {
 	mode, err := operator.ParseMode("bfloat16", "cpu:1.13")
 	if err != nil {
@@ -24,7 +24,8 @@ func TestNoiseAsClaimed(t *testing.T) {
 	r := rig.NewRig(t, "bfloat16", "gaussian", 0.01824)
 	r.Mode = mode
 	e, s, d := secondStep(t, r)
-	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, Device: d, X: s.X, Draws: s.Draws, Contract: true, Drawn: func(int) *emulate.Draws { return nil }}
+	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, Device: d, X: s.X, Draws: s.Draws, Contract: true,
+		Drawn: func(int) *emulate.Draws { return nil }}
 	if err := v.Compute(); err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +39,11 @@ func TestNoiseAsClaimed(t *testing.T) {
 	}
 }
 
-// TestPerturbedStatistics: devices that an amplitude's scatter is taken from add the statistics of a large norm up one after
-// another, and differ by as much.
+// TestPerturbedStatistics: devices that an amplitude's scatter is taken from add the statistics of a large norm up one
+// after another, and differ by as much.
 func TestPerturbedStatistics(t *testing.T) {
-	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 4, InputChannels: 3, OutputChannels: 3, KernelSize: 1, Activation: "relu", Normalization: "layer"}, 7)
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 4, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 1, Activation: "relu", Normalization: "layer"}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,8 @@ func TestPerturbedStatistics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: s.X, Draws: s.Draws, Step: 1, Device: &emulate.Device{Mode: e.Mode, Wide: emulate.WideAll, State: fp16.Float64}}
+	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: s.X, Draws: s.Draws, Step: 1,
+		Device: &emulate.Device{Mode: e.Mode, Wide: emulate.WideAll, State: fp16.Float64}}
 	if err := v.Compute(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,9 @@ func TestPerturbedStatistics(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := *v.Device
-		d.Perturb = (&emulate.Legal{Machine: e.Machine, U: emulate.Accumulator(e.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + k + 1}).Disturb
+		d.Perturb = (&emulate.Legal{
+			Machine: e.Machine, U: emulate.Accumulator(e.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + k + 1,
+		}).Disturb
 		z, err := e.Machine.Step(&d, s.X, s.Draws.Rewind())
 		if err != nil {
 			t.Fatal(err)

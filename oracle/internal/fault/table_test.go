@@ -28,7 +28,8 @@ func TestTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			if text, err := os.ReadFile(file); err == nil && filepath.Base(file) != "rows.go" && !strings.HasSuffix(file, "_test.go") {
+			if text, err := os.ReadFile(file); err == nil && filepath.Base(file) != "rows.go" &&
+				!strings.HasSuffix(file, "_test.go") {
 				gates += string(text)
 			}
 		}
@@ -47,7 +48,9 @@ func TestTable(t *testing.T) {
 			gates += string(text)
 		}
 	}
-	for _, id := range regexp.MustCompile(`"((?:act|conv|kernel|noise|norm|precision|quantize|residual|rollout)\.[a-z0-9-]+):?"`).FindAllStringSubmatch(gates, -1) {
+	for _, id := range regexp.MustCompile(
+		`"((?:act|conv|kernel|noise|norm|precision|quantize|residual|rollout)\.[a-z0-9-]+):?"`,
+	).FindAllStringSubmatch(gates, -1) {
 		table.ByID(id[1]) // or panics
 	}
 	for _, r := range table.Rows() {
@@ -79,7 +82,8 @@ func TestTable(t *testing.T) {
 	if r := Named("norm.eps", 1e-4); r.ID != "norm.eps:0.0001" || r.Name != "eps 1e-04" || !r.Small {
 		t.Errorf("a row of one of several: %+v", r)
 	}
-	if r := table.ByID("rollout.state-kept-in:float16"); r.Name != "state kept in float16" || r.ID != "rollout.state-kept-in:float16" {
+	if r := table.ByID("rollout.state-kept-in:float16"); r.Name != "state kept in float16" ||
+		r.ID != "rollout.state-kept-in:float16" {
 		t.Errorf("a row by its whole ID: %+v", r)
 	}
 	if r := Named("norm.eps", 1e-8); r.Name != "eps 1e-08" || r.Small {

@@ -20,14 +20,15 @@ import (
 // TestViewForgets: a step that is computed from the first changed node on, and
 // keeps no more than it needs, is the step that is computed whole.
 func TestViewForgets(t *testing.T) {
-	op, err := operator.Init(operator.Config{NumLayers: 4, BaseChannels: 2, InputChannels: 2, OutputChannels: 2, KernelSize: 3,
-		Activation: "silu", Normalization: "group", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
+	op, err := operator.Init(operator.Config{NumLayers: 4, BaseChannels: 2, InputChannels: 2, OutputChannels: 2,
+		KernelSize: 3, Activation: "silu", Normalization: "group", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := emulate.New(op, rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 2, Realizations: 2})
 	e := &evidence.Evidence{Op: op, Machine: m}
-	v := &trial.View{Evidence: e, Machine: m, Device: &emulate.Device{State: fp16.Float64}, X: tensor.New(fp16.Float64, 2, 2, 6, 7), Drawn: func(int) *emulate.Draws { return nil }}
+	v := &trial.View{Evidence: e, Machine: m, Device: &emulate.Device{State: fp16.Float64},
+		X: tensor.New(fp16.Float64, 2, 2, 6, 7), Drawn: func(int) *emulate.Draws { return nil }}
 	for i := range v.X.Data {
 		v.X.Data[i] = float64(measure.Mix64(uint64(i))%1000)/500 - 1
 	}
@@ -94,7 +95,8 @@ func TestViewMakesAgain(t *testing.T) {
 		e, s, d := secondStep(t, r)
 		view := func(most int) *trial.View {
 			trial.MostCheap = most
-			v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, Device: d, X: s.X, Draws: s.Draws, Contract: true, Drawn: func(int) *emulate.Draws { return nil }}
+			v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, Device: d, X: s.X, Draws: s.Draws,
+				Contract: true, Drawn: func(int) *emulate.Draws { return nil }}
 			if err := v.Compute(); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +172,9 @@ func secondStep(t *testing.T, r *rig.Rig) (*facts.Gate, *evidence.BatchStep, *em
 func TestPolicyWeights(t *testing.T) {
 	c := rollout.Config{Policy: rollout.Convex, Alpha: .999}
 	round := fp16.Float32.Round
-	for f, want := range map[fp16.Format][2]float64{fp16.Float32: {round(c.Alpha), round(1 - c.Alpha)}, fp16.Float64: {c.Alpha, 1 - c.Alpha}} {
+	for f, want := range map[fp16.Format][2]float64{
+		fp16.Float32: {round(c.Alpha), round(1 - c.Alpha)}, fp16.Float64: {c.Alpha, 1 - c.Alpha},
+	} {
 		v := &trial.View{Machine: &emulate.Machine{Config: c}, Device: &emulate.Device{Mode: operator.Mode{Precision: f}}}
 		if a, b := weightsOf(v); a != want[0] || b != want[1] {
 			t.Errorf("%v: %v, %v: want %v", f, a, b, want)

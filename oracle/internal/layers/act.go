@@ -72,7 +72,8 @@ func (g *layerGate) evaluations(f act.Func) []evaluation {
 	case act.GELU:
 		return []evaluation{{"", 1.129, func(x, y float64) (float64, float64) {
 			z := math.Abs(x) / math.Sqrt2
-			return u*math.Abs(x)/2*(13+float64(1.5*z*2/math.Sqrt(math.Pi)*elem.Exp(-z*z))) + float64(2*u*math.Abs(y)), usual(x, y)
+			return u*math.Abs(x)/2*(13+float64(1.5*z*2/math.Sqrt(math.Pi)*elem.Exp(-z*z))) +
+				float64(2*u*math.Abs(y)), usual(x, y)
 		}}}
 	case act.GELUTanh:
 		return []evaluation{{"", 1.13, func(x, y float64) (float64, float64) {
@@ -93,7 +94,8 @@ func (g *layerGate) evaluations(f act.Func) []evaluation {
 			}
 		}
 		return []evaluation{{"", 1.1, silu(func(x float64) float64 { return float64(5*u/(1+elem.Exp(x))) + float64(3*u) })},
-			{"SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", 1.1, silu(g.siluError)}, {"with a logistic function that is a fraction", 1.1, func(x, y float64) (float64, float64) {
+			{"SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", 1.1, silu(g.siluError)},
+			{"with a logistic function that is a fraction", 1.1, func(x, y float64) (float64, float64) {
 				return u * (4*math.Abs(x) + math.Abs(y)), u * (math.Abs(x) + math.Abs(y))
 			}}}
 	case act.Tanh:

@@ -35,7 +35,8 @@ func TestSiLUByPowersOfTwo(t *testing.T) {
 		}
 	}
 	if outside > 0 || farther < n {
-		t.Errorf("%d of %d right numbers are outside of what a right device has; of those 2^-17 off, %d are", outside, n, farther)
+		t.Errorf("%d of %d right numbers are outside of what a right device has; of those 2^-17 off, %d are",
+			outside, n, farther)
 	}
 }
 
@@ -62,7 +63,8 @@ func TestActsOfLibraries(t *testing.T) {
 		act       act.Func
 		of        func(x float64) float64
 	}{
-		{"tanh as 2/(1 + e^-2x) - 1", "tanh by e^-2x", act.Tanh, func(x float64) float64 { return single(single(2/single(1+power(-2*x))) - 1) }},
+		{"tanh as 2/(1 + e^-2x) - 1", "tanh by e^-2x", act.Tanh,
+			func(x float64) float64 { return single(single(2/single(1+power(-2*x))) - 1) }},
 		{"", "tanh of an ulp", act.Tanh, func(x float64) float64 { return single(single(math.Tanh(x)) * (1 + 0x1p-23)) }},
 		{"", "GELU by a polynomial", act.GELU, gelu(polynomial)},
 		{"", "GELU by erf", act.GELU, gelu(func(v float64) float64 { return single(math.Erf(v)) })},
@@ -76,11 +78,14 @@ func TestActsOfLibraries(t *testing.T) {
 		}},
 		{"", "SiLU by expf", act.SiLU, func(x float64) float64 { return single(x / single(1+single(exp(-x)*(1+0x1p-22)))) }},
 		{"", "SiLU by an inverse", act.SiLU, func(x float64) float64 { return single(x * single(1/single(1+exp(-x)))) }},
-		{"SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", "SiLU by powers of 2", act.SiLU, func(x float64) float64 { return single(x / single(1+power(-x))) }},
-		{"with a logistic function that is a fraction", "SiLU of an absolute error", act.SiLU, func(x float64) float64 { return single(x * single(1/(1+math.Exp(-x))+0x1.8p-23)) }},
+		{"SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", "SiLU by powers of 2",
+			act.SiLU, func(x float64) float64 { return single(x / single(1+power(-x))) }},
+		{"with a logistic function that is a fraction", "SiLU of an absolute error", act.SiLU,
+			func(x float64) float64 { return single(x * single(1/(1+math.Exp(-x))+0x1.8p-23)) }},
 	} {
 		const n = 8192
-		x, y, far := tensor.New(fp16.Float64, 1, 1, 64, n/64), tensor.New(fp16.Float64, 1, 1, 64, n/64), tensor.New(fp16.Float64, 1, 1, 64, n/64)
+		x, y, far := tensor.New(fp16.Float64, 1, 1, 64, n/64), tensor.New(fp16.Float64, 1, 1, 64, n/64),
+			tensor.New(fp16.Float64, 1, 1, 64, n/64)
 		exact := tensor.Like(x)
 		for i := range x.Data {
 			x.Data[i] = single(-20 + 40*(float64(i)+0.37)/n)

@@ -91,7 +91,9 @@ func (g *layerGate) answers(i int, in []layerValue, got *tensor.Tensor) iter.Seq
 
 // around returns an answer of those values, bounds and deviations.
 func around(how string, mid, bound, sd []float64) *answer {
-	a := &answer{how: how, mid: mid, sd: sd, lo: make([]float64, len(mid)), hi: make([]float64, len(mid)), wide: usualSlack}
+	a := &answer{
+		how: how, mid: mid, sd: sd, lo: make([]float64, len(mid)), hi: make([]float64, len(mid)), wide: usualSlack,
+	}
 	for i, y := range mid {
 		a.lo[i], a.hi[i] = y-bound[i], y+bound[i]
 	}
@@ -136,14 +138,16 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerVa
 	}
 	n := len(first.mid)
 	value := func(m manner, how string) layerValue {
-		return layerValue{Tensor: tensor.New(fp16.Float64, shape...), how: how, bound: make([]float64, n), sd: make([]float64, n), manner: m}
+		return layerValue{Tensor: tensor.New(fp16.Float64, shape...), how: how, bound: make([]float64, n),
+			sd: make([]float64, n), manner: m}
 	}
 	bare := func(v layerValue, a *answer) {
 		for i, y := range a.mid {
 			v.Data[i], v.bound[i], v.sd[i] = y, max(a.hi[i]-y, y-a.lo[i]), a.sd[i]
 		}
 	}
-	stored, kept, either := value(isStored, first.how), value(isKept, join(plain.how, "not rounded")), value(isEither, join(first.how, "rounded or not"))
+	stored, kept, either := value(isStored, first.how), value(isKept, join(plain.how, "not rounded")),
+		value(isEither, join(first.how, "rounded or not"))
 	bare(kept, plain)
 	for i, y := range plain.mid {
 		m := first.mid[i]

@@ -52,7 +52,8 @@ func (e *gate) layerInput(l *evidence.LayerFile) bool {
 			break
 		}
 	}
-	e.Find(report.Finding{Verdict: report.FailRollout, Gate: "bound", Step: l.Step, Realization: l.Realization, Excess: diff.Number(math.Inf(1)), Text: text})
+	e.Find(report.Finding{Verdict: report.FailRollout, Gate: "bound", Step: l.Step, Realization: l.Realization,
+		Excess: diff.Number(math.Inf(1)), Text: text})
 	return false
 }
 
@@ -117,8 +118,11 @@ func (e *gate) layerPolicy(g *layerGate, l *evidence.LayerFile) {
 		return
 	}
 	where := best.where()
-	e.Find(report.Finding{Verdict: report.FailRollout, Gate: best.gate, Step: l.Step, Realization: best.first(l.Realization), Slice: where, Excess: diff.Number(best.excess),
-		Text: fmt.Sprintf("the policy: %d of %d numbers of the state at step %d are not what it makes of the recorded output", max(best.violations, best.row.Flips), len(next.Data), l.Step)})
+	e.Find(report.Finding{Verdict: report.FailRollout, Gate: best.gate, Step: l.Step,
+		Realization: best.first(l.Realization), Slice: where, Excess: diff.Number(best.excess), Text: fmt.Sprintf(
+			"the policy: %d of %d numbers of the state at step %d are not what it makes of the recorded output",
+			max(best.violations, best.row.Flips), len(next.Data), l.Step,
+		)})
 }
 
 // policyAnswers: a X + c O, or X + dt O, where the products round in float32,
@@ -141,7 +145,8 @@ func (e *gate) policyAnswers(g *layerGate, l *evidence.LayerFile, f, store fp16.
 		keeps := ro.Policy == rollout.Convex && ro.State != "" && store.Half()
 		c, constant := c, f.Round(c)
 		for _, way := range []struct{ share, kept, copied, constants, is bool }{
-			{half, keeps, false, false, true}, {false, false, false, false, half || keeps}, {half, false, false, false, keeps}, {false, keeps, true, false, copied}, {true, keeps, true, false, half && copied},
+			{half, keeps, false, false, true}, {false, false, false, false, half || keeps}, {half, false, false, false,
+				keeps}, {false, keeps, true, false, copied}, {true, keeps, true, false, half && copied},
 			{half, keeps, false, true, half && constant != c}, {false, false, false, true, half && constant != c},
 		} {
 			if !way.is {

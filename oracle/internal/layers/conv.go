@@ -243,7 +243,8 @@ func (s *sums) answers(g *layerGate, n *operator.Node, o emulate.Way) []*answer 
 			all = append(all, a)
 			return
 		}
-		a := &answer{how: how, mid: y, lo: make([]float64, len(y)), hi: make([]float64, len(y)), sd: make([]float64, len(y)), flip: make([]float64, len(y)), wide: s.slack}
+		a := &answer{how: how, mid: y, lo: make([]float64, len(y)), hi: make([]float64, len(y)),
+			sd: make([]float64, len(y)), flip: make([]float64, len(y)), wide: s.slack}
 		for k, v := range s.y.Data {
 			b := s.bias[k/hw%s.y.C()]
 			y[k] = s.operand.Round(v) + b

@@ -10,7 +10,9 @@ import (
 // units are the matrix units that devices multiply operands of a format with, one for each
 // rule: their results are float32 numbers. None for wider formats.
 func units(f fp16.Format) (all []*tensorcore.Unit) {
-	in := map[fp16.Format]tensorcore.Input{fp16.Float16: tensorcore.FP16, fp16.BFloat16: tensorcore.BF16, fp16.TF32: tensorcore.TF32}
+	in := map[fp16.Format]tensorcore.Input{
+		fp16.Float16: tensorcore.FP16, fp16.BFloat16: tensorcore.BF16, fp16.TF32: tensorcore.TF32,
+	}
 	for _, name := range []string{"v100", "a100", "h100", "mi200", "mi300"} {
 		m, err := tensorcore.Lookup(name)
 		if err != nil {

@@ -49,7 +49,8 @@ func TestMatrixUnits(t *testing.T) {
 					right = right || judge(a, y, store).right()
 				}
 				if right == (u == &coarse) {
-					t.Errorf("%s, sums of one sign %v, unit %d (%v, blocks of %d): right %v", precision, positive, k, u.Kind, u.Terms, right)
+					t.Errorf("%s, sums of one sign %v, unit %d (%v, blocks of %d): right %v",
+						precision, positive, k, u.Kind, u.Terms, right)
 				}
 			}
 		}
@@ -73,7 +74,8 @@ func TestFlushedOperands(t *testing.T) {
 		y := tensor.New(fp16.Float64, 1, 2, x.H(), x.W())
 		for i := range y.Data {
 			hw := y.H() * y.W()
-			a, b := window(nil, nil, x, tensor.Of(fp16.Float64, n.Weight.Data, n.Weight.Shape...), n.Geometry, 0, i/hw, i%hw/y.W(), i%y.W())
+			a, b := window(nil, nil, x, tensor.Of(fp16.Float64, n.Weight.Data, n.Weight.Shape...), n.Geometry, 0, i/hw,
+				i%hw/y.W(), i%y.W())
 			y.Data[i] = u.Dot(a, b, 0)
 		}
 		how := "none"
@@ -112,5 +114,7 @@ func window3x3(positive bool, f fp16.Format) (*operator.Node, *tensor.Tensor) {
 			w.Data[i] = f.Round(0x1.8p-15)
 		}
 	}
-	return &operator.Node{Op: operator.OpConv, In: []int{operator.Input}, Weight: &operator.Param{Name: "weight", Shape: w.Shape, Data: w.Data}, Geometry: conv.Square(1, 1, conv.Circular)}, x
+	return &operator.Node{Op: operator.OpConv, In: []int{operator.Input}, Weight: &operator.Param{
+		Name: "weight", Shape: w.Shape, Data: w.Data,
+	}, Geometry: conv.Square(1, 1, conv.Circular)}, x
 }

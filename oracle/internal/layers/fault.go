@@ -20,7 +20,8 @@ func (e *gate) layerFault(l *evidence.LayerFile, g *layerGate, i int, in []layer
 	x := s.got
 	realization := s.first(l.Realization)
 	where := s.where()
-	f := report.Finding{Gate: s.gate, Step: l.Step, Realization: realization, Layer: n.Name, Slice: where, Excess: diff.Number(s.excess)}
+	f := report.Finding{Gate: s.gate, Step: l.Step, Realization: realization, Layer: n.Name, Slice: where,
+		Excess: diff.Number(s.excess)}
 	f.Verdict = s.verdict(n, where)
 	at := ""
 	if where != "" {
@@ -28,10 +29,11 @@ func (e *gate) layerFault(l *evidence.LayerFile, g *layerGate, i int, in []layer
 	}
 	switch s.gate {
 	case "bound":
-		f.Text = fmt.Sprintf("%s: %d of %d elements are outside of what any right device can have%s, the worst %.3g times the bound away",
-			n.Name, s.violations, len(x.Data), at, float64(s.row.MaxE))
+		f.Text = fmt.Sprintf("%s: %d of %d elements are outside of what any right device can have%s, "+
+			"the worst %.3g times the bound away", n.Name, s.violations, len(x.Data), at, float64(s.row.MaxE))
 	default:
-		f.Text = fmt.Sprintf("%s: errors%s are %.3g times what a right device's can be: %d of %d elements are not the rounded value (limit %.0f), variance %.3g",
+		f.Text = fmt.Sprintf("%s: errors%s are %.3g times what a right device's can be: "+
+			"%d of %d elements are not the rounded value (limit %.0f), variance %.3g",
 			n.Name, at, s.excess, s.row.Flips, len(x.Data), float64(s.row.FlipLimit), float64(s.row.Variance))
 	}
 	if g.faults++; g.faults == 1 && !e.Late("diagnosis of layer "+n.Name) {
@@ -129,7 +131,8 @@ func (s *layerScore) coarse(n *operator.Node) float64 {
 // diagnose looks for the fault with a name that makes of the layer's recorded
 // inputs what the device has.
 func (e *gate) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *report.Finding) {
-	step := match.NodeStep{Node: i, Got: s.got, Store: s.store, Draws: g.draws, Size: make([]float64, len(s.got.Data)), Limit: s.answer.wide}
+	step := match.NodeStep{Node: i, Got: s.got, Store: s.store, Draws: g.draws, Size: make([]float64, len(s.got.Data)),
+		Limit: s.answer.wide}
 	for _, v := range in {
 		if v.bound != nil {
 			return

@@ -23,7 +23,8 @@ func TestHalfCompilers(t *testing.T) {
 		for _, j := range norms {
 			if isNorm[j] = j > 0; j > 0 {
 				for c := range nodes[j].Mean.Data {
-					nodes[j].Mean.Data[c], nodes[j].Variance.Data[c] = fp16.Float32.Round(.1*float64(c%3)), fp16.Float32.Round(.3+.1*float64(c))
+					nodes[j].Mean.Data[c], nodes[j].Variance.Data[c] = fp16.Float32.Round(.1*float64(c%3)),
+						fp16.Float32.Round(.3+.1*float64(c))
 				}
 			}
 		}
@@ -53,7 +54,8 @@ func TestHalfCompilers(t *testing.T) {
 				if right := len(r.Findings) == 0; right == wrong {
 					t.Errorf("%s, norms folded, without %v, wrong weight %v: findings %v", precision, without, wrong, r.Findings)
 				}
-				if how := strings.Join(r.Notes, "; "); !wrong && len(without) == 1 && !strings.Contains(how, "batch norm folded into the convolution") {
+				if how := strings.Join(r.Notes, "; "); !wrong && len(without) == 1 &&
+					!strings.Contains(how, "batch norm folded into the convolution") {
 					t.Errorf("%s: notes %q do not tell", precision, how)
 				}
 			}
@@ -70,7 +72,8 @@ func TestSplitNorms(t *testing.T) {
 		for i := range nodes {
 			if emulate.Splits(nodes[i]) {
 				for c := range nodes[i].Weight.Data {
-					nodes[i].Weight.Data[c], nodes[i].Bias.Data[c] = fp16.Float32.Round(.7+.1*float64(c%5)), fp16.Float32.Round(.1*float64(c%3))
+					nodes[i].Weight.Data[c], nodes[i].Bias.Data[c] = fp16.Float32.Round(.7+.1*float64(c%5)),
+						fp16.Float32.Round(.1*float64(c%3))
 				}
 			}
 		}

@@ -241,8 +241,9 @@ func (s *layerScore) elements(layer string, step, realization int) []report.Elem
 		out = append(out, report.Element{
 			Step: step, Realization: realization + k/(x.C()*x.H()*x.W()), Layer: layer,
 			C: k / (x.H() * x.W()) % x.C(), H: k / x.W() % x.H(), W: k % x.W(),
-			Exact: diff.Number(a.mid[k]), Rounded: formatBits(s.store, a.mid[k]), Low: formatBits(s.store, a.lo[k]), High: formatBits(s.store, a.hi[k]),
-			Got: formatBits(s.store, x.Data[k]), GotValue: diff.Number(x.Data[k]), Error: diff.Number(over(k)),
+			Exact: diff.Number(a.mid[k]), Rounded: formatBits(s.store, a.mid[k]), Low: formatBits(s.store, a.lo[k]),
+			High: formatBits(s.store, a.hi[k]),
+			Got:  formatBits(s.store, x.Data[k]), GotValue: diff.Number(x.Data[k]), Error: diff.Number(over(k)),
 		})
 	}
 	return out

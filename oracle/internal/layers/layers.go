@@ -60,7 +60,8 @@ type layerGate struct {
 
 // layerFile examines one recorded run of the operator.
 func (e *gate) layerFile(l *evidence.LayerFile) error {
-	g := &layerGate{also: map[int][]layerValue{}, m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode), plain: emulate.PlainNorms(e.Op.Config, e.Machine.Nodes, e.Mode)}
+	g := &layerGate{also: map[int][]layerValue{}, m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode),
+		plain: emulate.PlainNorms(e.Op.Config, e.Machine.Nodes, e.Mode)}
 	var err error
 	if g.of, err = e.Machine.Formats(g.mode, l.Input.Format); err != nil {
 		return fmt.Errorf("%s: %w", l.Path, err)
@@ -76,7 +77,8 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 		g.draws = draws[0]
 	}
 	follows := e.layerInput(l)
-	known := make([][]layerValue, len(g.m.Nodes)) // by node: one if recorded, several ways if not, none if nothing is known
+	// by node: one if recorded, several ways if not, none if nothing is known
+	known := make([][]layerValue, len(g.m.Nodes))
 	var unlike []string
 	for i := range g.m.Nodes {
 		n := &g.m.Nodes[i]
@@ -96,7 +98,8 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 		}
 		known[i] = []layerValue{recorded(got)}
 		if len(ways) == 0 {
-			e.Report.Unjudged = append(e.Report.Unjudged, fmt.Sprintf("layer %s at step %d: its input is not known", n.Name, l.Step))
+			e.Report.Unjudged = append(e.Report.Unjudged,
+				fmt.Sprintf("layer %s at step %d: its input is not known", n.Name, l.Step))
 			continue
 		}
 		store := g.store(i, got)
@@ -120,7 +123,8 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 			}
 		}
 		if s == nil {
-			e.Report.Notes = append(e.Report.Notes, fmt.Sprintf("step %d: layer %s is not checked: its noise is not known", l.Step, n.Name))
+			e.Report.Notes = append(e.Report.Notes,
+				fmt.Sprintf("step %d: layer %s is not checked: its noise is not known", l.Step, n.Name))
 			continue
 		}
 		if s.right() {
@@ -142,7 +146,8 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 		e.layerPolicy(g, l)
 	}
 	if len(unlike) > 0 {
-		e.Report.Notes = append(e.Report.Notes, fmt.Sprintf("step %d: layers are right by another contract: %s", l.Step, strings.Join(unlike, "; ")))
+		e.Report.Notes = append(e.Report.Notes,
+			fmt.Sprintf("step %d: layers are right by another contract: %s", l.Step, strings.Join(unlike, "; ")))
 	}
 	return nil
 }
@@ -286,8 +291,12 @@ func (e *gate) handedOn(l *evidence.LayerFile, n *operator.Node, got *tensor.Ten
 		}
 		for k, v := range x.Data {
 			if a, b := coarse.Round(v), coarse.Round(got.Data[k]); a != b && (a == a || b == b) {
-				e.Find(report.Finding{Verdict: report.FailLogic, Gate: "bound", Step: l.Step, Realization: l.Realization + k/(x.C()*x.H()*x.W()), Layer: name, Excess: diff.Number(math.Inf(1)),
-					Text: fmt.Sprintf("%s hands %s on and changes it: element %d is %v, want %v", name, n.Name, k, v, got.Data[k])})
+				e.Find(report.Finding{
+					Verdict: report.FailLogic, Gate: "bound", Step: l.Step,
+					Realization: l.Realization + k/(x.C()*x.H()*x.W()), Layer: name, Excess: diff.Number(math.Inf(1)),
+					Text: fmt.Sprintf("%s hands %s on and changes it: element %d is %v, want %v",
+						name, n.Name, k, v, got.Data[k]),
+				})
 				break
 			}
 		}

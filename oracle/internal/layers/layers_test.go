@@ -61,7 +61,9 @@ var layerModes = []string{"float32", "tf32", "float16", "bfloat16"}
 // sum32 is a convolution whose float32 sums are formed one term after another,
 // from the last to the first if backwards, or in blocks of eight that are
 // summed exactly and then cut off.
-func sum32(m *emulate.Machine, mode operator.Mode, backwards, cut bool) func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+func sum32(
+	m *emulate.Machine, mode operator.Mode, backwards, cut bool,
+) func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	return func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		n := &m.Nodes[i]
 		if n.Op != operator.OpConv {
@@ -189,7 +191,8 @@ func TestRightLayers(t *testing.T) {
 							o.Store[i] = fp16.Float32
 						}
 					}
-					right("convolutions that round neither their inputs nor themselves, and are not in the file", o, "block.0", "output_layer.conv")
+					right("convolutions that round neither their inputs nor themselves, and are not in the file", o,
+						"block.0", "output_layer.conv")
 				}
 				if e.Op.Config.Normalization == "batch" && d.Mode.Precision == fp16.Float32 {
 					right("batch norms folded into the convolutions", foldedNorms(e, d), "block.1")
@@ -261,15 +264,20 @@ func TestWrongLayers(t *testing.T) {
 				copy(y.Plane(k/y.C(), k%y.C())[5*y.W():6*y.W()], y.Plane(k/y.C(), k%y.C())[4*y.W():5*y.W()])
 			}
 		}), layer, report.FailLogic, "row 5", "", ""},
-		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }), norm, report.FailLogic, "", "", ""},
+		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }),
+			norm, report.FailLogic, "", "", ""},
 		{"a tile of 4x4 of another channel", layerModes, perturb(norm, func(y *tensor.Tensor) {
 			for r := range 4 {
 				copy(y.Plane(1, 3)[r*y.W():r*y.W()+4], y.Plane(1, 4)[r*y.W():r*y.W()+4])
 			}
 		}), norm, report.FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
-		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 }), layer, report.FailPrecision, "", "", "bound"},
-		{"sums with errors 25 times those of float32", []string{"float32", "tf32"}, perturb(layer, rig.Scattered(0x1p-18)), layer, report.FailPrecision, "", "", "statistics"},
-		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, rig.Scattered(0x1p-15)), layer, report.FailPrecision, "", "", "statistics"},
+		{"one sum a little off", []string{"float32", "tf32"}, perturb(
+			layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 },
+		), layer, report.FailPrecision, "", "", "bound"},
+		{"sums with errors 25 times those of float32", []string{"float32", "tf32"},
+			perturb(layer, rig.Scattered(0x1p-18)), layer, report.FailPrecision, "", "", "statistics"},
+		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, rig.Scattered(0x1p-15)), layer,
+			report.FailPrecision, "", "", "statistics"},
 		{"another activation", layerModes, func(e *facts.Gate, d *emulate.Device) {
 			k := at(e, activation)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
@@ -300,9 +308,11 @@ func TestWrongLayers(t *testing.T) {
 				continue
 			}
 			f := r.Findings[0]
-			if f.Layer != c.layer || f.Verdict != c.verdict || f.Step != 2 || !strings.Contains(f.Slice, c.slice) || !strings.Contains(f.Diagnosis, c.diagnosis) || !(f.Excess > 1) || c.gate != "" && f.Gate != c.gate {
+			if f.Layer != c.layer || f.Verdict != c.verdict || f.Step != 2 || !strings.Contains(f.Slice, c.slice) ||
+				!strings.Contains(f.Diagnosis, c.diagnosis) || !(f.Excess > 1) || c.gate != "" && f.Gate != c.gate {
 				t.Errorf("%s, %s: gate %s: %s at step %d in %s, slice %q, diagnosis %q: want %s in %s, %q, %q: %s",
-					c.what, precision, f.Gate, f.Verdict, f.Step, f.Layer, f.Slice, f.Diagnosis, c.verdict, c.layer, c.slice, c.diagnosis, f.Text)
+					c.what, precision, f.Gate, f.Verdict, f.Step, f.Layer, f.Slice, f.Diagnosis, c.verdict, c.layer,
+					c.slice, c.diagnosis, f.Text)
 			}
 			if len(r.Findings) > 1 {
 				t.Errorf("%s, %s: a second layer is found wrong: %s", c.what, precision, r.Findings[1].Text)
@@ -320,7 +330,8 @@ func TestWrongLayers(t *testing.T) {
 func TestWrongInput(t *testing.T) {
 	e, d := rig.LayerExam(t, "convex_layer_tanh_mult", "float32")
 	r := rig.Record(t, e, d, 3, 0).Examine(t, Check, "2")
-	if len(r.Findings) == 0 || r.Findings[0].Verdict != report.FailRollout || !strings.Contains(r.Findings[0].Text, "the one at 2") {
+	if len(r.Findings) == 0 || r.Findings[0].Verdict != report.FailRollout ||
+		!strings.Contains(r.Findings[0].Text, "the one at 2") {
 		t.Errorf("findings %+v: want the first of the rollout, and that it names state 2", r.Findings)
 	}
 }

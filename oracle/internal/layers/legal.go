@@ -68,7 +68,8 @@ const mostOrders = 1 << 14
 
 // ordered is the function ordered, or what it returned of the same numbers.
 func (g *layerGate) ordered(a, b []float64, channels int, operand fp16.Format, cores []*tensorcore.Unit) []float64 {
-	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+16*len(a)), uint64(channels)<<32|uint64(operand)<<16|uint64(len(cores)))
+	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+16*len(a)),
+		uint64(channels)<<32|uint64(operand)<<16|uint64(len(cores)))
 	for _, v := range [][]float64{a, b} {
 		for _, x := range v {
 			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(x))

@@ -25,7 +25,8 @@ func (g *layerGate) noiseAnswers(n *operator.Node, in layerValue, f fp16.Format)
 		}
 		half := f.Half()
 		for _, w := range emulate.NoiseWays(n, half) {
-			b := &noiseBlock{g: g, f: f, draw: half && w.Off&emulate.AtDraw == 0, product: half && w.Off&emulate.AtProduct == 0, NoiseWay: w}
+			b := &noiseBlock{g: g, f: f, draw: half && w.Off&emulate.AtDraw == 0, product: half &&
+				w.Off&emulate.AtProduct == 0, NoiseWay: w}
 			if !yield(b.answer(n, in, w.How)) {
 				return
 			}
@@ -71,7 +72,8 @@ func (s span) plus(t span) span {
 // by is a product of two independent numbers.
 func (s span) by(t span) span {
 	ends := []float64{s.lo * t.lo, s.lo * t.hi, s.hi * t.lo, s.hi * t.hi}
-	return span{slices.Min(ends), float64(s.mid * t.mid), slices.Max(ends), measure.RootSum(s.sd*t.mid, t.sd*s.mid), s.flip + t.flip}
+	return span{slices.Min(ends), float64(s.mid * t.mid), slices.Max(ends), measure.RootSum(s.sd*t.mid, t.sd*s.mid),
+		s.flip + t.flip}
 }
 
 // round rounds to f: what blurred the number now shows as a flip.

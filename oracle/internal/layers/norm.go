@@ -58,7 +58,8 @@ func (g *layerGate) normAnswers(i int, in layerValue, got *tensor.Tensor) iter.S
 			for k := at; k < at+size; k++ {
 				c := k / hw % x.C()
 				a, d := float64(math.Abs(n.Weight.Data[c])*s.root), math.Abs(x.Data[k]-s.mean)
-				ends := [4]float64{float64(2 * math.Abs(s.mean) * a), math.Abs(n.Bias.Data[c]), float64(math.Abs(x.Data[k]) * a), math.Abs(exact.Data[k])}
+				ends := [4]float64{float64(2 * math.Abs(s.mean) * a), math.Abs(n.Bias.Data[c]),
+					float64(math.Abs(x.Data[k]) * a), math.Abs(exact.Data[k])}
 				moved := float64(d*(s.rho+3*g.u)) + s.dm
 				bound[k] = float64(a*moved) + float64(g.u*(ends[0]+ends[1]+ends[2]+ends[3])) + tiny
 				squares := 0.0

@@ -62,7 +62,9 @@ func (g *layerGate) otherAnswer(i int, in []layerValue) *answer {
 
 // given returns a node's inputs as it takes them, and how far a device may be from each
 // of their numbers: bounds, and variances. sure says that all are as recorded.
-func (g *layerGate) given(n *operator.Node, in []layerValue, formats []fp16.Format) (x, bounds, variances []*tensor.Tensor, sure bool) {
+func (g *layerGate) given(
+	n *operator.Node, in []layerValue, formats []fp16.Format,
+) (x, bounds, variances []*tensor.Tensor, sure bool) {
 	sure = true
 	for k, v := range in {
 		f := formats[min(k, len(formats)-1)]
@@ -127,7 +129,9 @@ func (g *layerGate) linear(i int, bounds, variances []*tensor.Tensor, bound, sd 
 
 // pointwise adds the errors of a sum, a difference or a product. Of inputs that are spread
 // to others, or beside parameters, only those as recorded and products are known.
-func (g *layerGate) pointwise(i int, op graph.Binary, x, bounds, variances []*tensor.Tensor, y *tensor.Tensor, bound, sd []float64, sure bool) bool {
+func (g *layerGate) pointwise(
+	i int, op graph.Binary, x, bounds, variances []*tensor.Tensor, y *tensor.Tensor, bound, sd []float64, sure bool,
+) bool {
 	alike := !slices.ContainsFunc(x, func(x *tensor.Tensor) bool { return !slices.Equal(x.Shape, y.Shape) })
 	switch {
 	case sure:

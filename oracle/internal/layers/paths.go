@@ -9,9 +9,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// paths raises the deviations of sums whose partial sums go farther on their way than those of a random order: of images
-// that are smooth and weights of one sign, channel after channel, or tap after tap, all products of which have one
-// sign. There a device's error is that of the way, and not of where it ends.
+// paths raises the deviations of sums whose partial sums go farther on their way than those of a random order: of
+// images that are smooth and weights of one sign, channel after channel, or tap after tap, all products of which have
+// one sign. There a device's error is that of the way, and not of where it ends.
 func (s *sums) paths(u float64) {
 	terms := float64(s.weights.C() * s.weights.H() * s.weights.W())
 	for _, parts := range [][]*tensor.Tensor{s.byChannel(), s.byTap()} {

@@ -12,13 +12,20 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestMatrixUnitsOfSmoothImages: what matrix units make of smooth images and weights of one sign is right, where partial
-// sums go far and end near 0, for TF32 operands rounded in each way of devices, and half ones; sums of 14 bits are not.
+// TestMatrixUnitsOfSmoothImages: what matrix units make of smooth images and weights of one sign is right, where
+// partial sums go far and end near 0, for TF32 operands rounded in each way of devices, and half ones; sums of 14 bits
+// are not.
 func TestMatrixUnitsOfSmoothImages(t *testing.T) {
 	for _, c := range []struct {
 		precision fp16.Format
 		tf32      fp16.Rounding
-	}{{fp16.TF32, fp16.NearestEven}, {fp16.TF32, fp16.NearestAway}, {fp16.TF32, fp16.TowardZero}, {fp16.Float16, 0}, {fp16.BFloat16, 0}} {
+	}{
+		{fp16.TF32, fp16.NearestEven},
+		{fp16.TF32, fp16.NearestAway},
+		{fp16.TF32, fp16.TowardZero},
+		{fp16.Float16, 0},
+		{fp16.BFloat16, 0},
+	} {
 		for seed := range uint64(2) {
 			f := c.precision
 			cuda := map[bool]string{true: "cuda"}[f.Half()]
@@ -68,7 +75,9 @@ func smooth(seed uint64) (*operator.Node, *tensor.Tensor) {
 	for i := range w.Data {
 		w.Data[i] = fp16.Float32.Round(.1 + .01*r.NormFloat64())
 	}
-	return &operator.Node{Op: operator.OpConv, In: []int{operator.Input}, Weight: &operator.Param{Name: "weight", Shape: w.Shape, Data: w.Data}, Geometry: conv.Square(1, 2, conv.Zeros)}, x
+	return &operator.Node{Op: operator.OpConv, In: []int{operator.Input}, Weight: &operator.Param{
+		Name: "weight", Shape: w.Shape, Data: w.Data,
+	}, Geometry: conv.Square(1, 2, conv.Zeros)}, x
 }
 
 // rowByRow has the channels innermost, as a device whose images are NHWC.

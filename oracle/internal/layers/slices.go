@@ -21,7 +21,8 @@ type figures struct {
 
 func newFigures(n int) *figures {
 	v := make([]float64, 7*n)
-	return &figures{v[:n:n], v[n : 2*n : 2*n], v[2*n : 3*n : 3*n], v[3*n : 4*n : 4*n], v[4*n : 5*n : 5*n], v[5*n : 6*n : 6*n], v[6*n:], nil}
+	return &figures{v[:n:n], v[n : 2*n : 2*n], v[2*n : 3*n : 3*n], v[3*n : 4*n : 4*n], v[4*n : 5*n : 5*n],
+		v[5*n : 6*n : 6*n], v[6*n:], nil}
 }
 
 // A slice is a part of a layer in which a fault may sit, with the sums of its
@@ -155,9 +156,11 @@ func slicesOf(x *tensor.Tensor, f *figures) []slice {
 		})
 	}
 	th, tw := (h+7)/8, (w+7)/8
-	by(pixels, th*tw, func(k int) string { return fmt.Sprintf("tile (%d,%d) of 8x8", k/tw, k%tw) }, func(k int) int { return k/w/8*tw + k%w/8 })
+	by(pixels, th*tw, func(k int) string { return fmt.Sprintf("tile (%d,%d) of 8x8", k/tw, k%tw) },
+		func(k int) int { return k/w/8*tw + k%w/8 })
 	if x.N() > 1 {
-		by(planes, len(planes), func(k int) string { return fmt.Sprintf("sample %d, channel %d", k/c, k%c) }, func(k int) int { return k })
+		by(planes, len(planes), func(k int) string { return fmt.Sprintf("sample %d, channel %d", k/c, k%c) },
+			func(k int) int { return k })
 	}
 	return all
 }

@@ -17,7 +17,8 @@ func TestSameValues(t *testing.T) {
 	const sd = 0x1p-20
 	for _, same := range []bool{true, false} {
 		got := tensor.New(fp16.Float16, 1, 2, 32, 32)
-		a := &answer{mid: make([]float64, len(got.Data)), lo: make([]float64, len(got.Data)), hi: make([]float64, len(got.Data)), sd: make([]float64, len(got.Data)), wide: usualSlack}
+		a := &answer{mid: make([]float64, len(got.Data)), lo: make([]float64, len(got.Data)),
+			hi: make([]float64, len(got.Data)), sd: make([]float64, len(got.Data)), wide: usualSlack}
 		for k := range got.Data {
 			mid := 1 + 0x1p-11 - 4*sd // rounds to 1, 4 deviations from the middle: a chance of e^-(8/9) at most
 			if !same {
@@ -64,8 +65,9 @@ func TestSlicesOf(t *testing.T) {
 	want, order := map[string]*slice{}, []string{}
 	for k := range x.Data {
 		i, c, y, w := k/(3*17*19), k/(17*19)%3, k/19%17, k%19
-		names := []string{fmt.Sprint("sample ", i), fmt.Sprint("channel ", c), fmt.Sprint("row ", y), fmt.Sprint("column ", w), fmt.Sprint("h mod 8 = ", y%8), fmt.Sprint("w mod 8 = ", w%8),
-			"interior", fmt.Sprintf("tile (%d,%d) of 8x8", y/8, w/8), fmt.Sprintf("sample %d, channel %d", i, c)}
+		names := []string{fmt.Sprint("sample ", i), fmt.Sprint("channel ", c), fmt.Sprint("row ", y),
+			fmt.Sprint("column ", w), fmt.Sprint("h mod 8 = ", y%8), fmt.Sprint("w mod 8 = ", w%8), "interior",
+			fmt.Sprintf("tile (%d,%d) of 8x8", y/8, w/8), fmt.Sprintf("sample %d, channel %d", i, c)}
 		if y == 0 || y == 16 || w == 0 || w == 18 {
 			names[6] = "border"
 		}
@@ -89,7 +91,8 @@ func TestSlicesOf(t *testing.T) {
 		if s.n != w.n || s.jump != w.jump || s.tail != w.tail {
 			t.Errorf("%s: %d elements, largest %v and %v, want %d, %v and %v", s.name, s.n, s.jump, s.tail, w.n, w.jump, w.tail)
 		}
-		got, sums := []float64{s.flips, s.chance, s.z2, s.most, s.inner, s.chances, s.inners}, []float64{w.flips, w.chance, w.z2, w.most, w.inner, w.chances, w.inners}
+		got, sums := []float64{s.flips, s.chance, s.z2, s.most, s.inner, s.chances, s.inners},
+			[]float64{w.flips, w.chance, w.z2, w.most, w.inner, w.chances, w.inners}
 		for k := range got {
 			if math.Abs(got[k]-sums[k]) > 1e-9*sums[k] {
 				t.Errorf("%s: sum %d is %v, want %v", s.name, k, got[k], sums[k])

@@ -21,7 +21,8 @@ func (g *layerGate) splitAnswer(i int, in layerValue) *answer {
 	n, x, f := &g.m.Nodes[i], in.Tensor, g.of[i]
 	all := make([]float64, 5*len(x.Data))
 	part := func(k int) []float64 { return all[k*len(x.Data) : (k+1)*len(x.Data)] }
-	a := &answer{how: "norm before its scale in " + f.String(), wide: usualSlack, mid: part(0), lo: part(1), hi: part(2), sd: part(3), flip: part(4)}
+	a := &answer{how: "norm before its scale in " + f.String(), wide: usualSlack, mid: part(0), lo: part(1),
+		hi: part(2), sd: part(3), flip: part(4)}
 	hw := x.H() * x.W()
 	size := hw * x.C() / n.Groups
 	for at := 0; at < len(x.Data); at += size {
@@ -31,9 +32,11 @@ func (g *layerGate) splitAnswer(i int, in layerValue) *answer {
 			d := math.Abs(v - s.mean)
 			ends := [3]float64{float64(2 * math.Abs(s.mean) * s.root), float64(math.Abs(v) * s.root), float64(d * s.root)}
 			bound := float64(s.root*(float64(d*(s.rho+3*g.u))+s.dm)) + float64(g.u*(ends[0]+ends[1]+ends[2])) + tiny
-			sd := measure.RootSum(measure.RootSum(s.root*s.sdMean, s.root*d*s.sdRoot), roundingSD*g.u*2*measure.RootSum(ends[0], measure.RootSum(ends[1], ends[2])))
+			sd := measure.RootSum(measure.RootSum(s.root*s.sdMean, s.root*d*s.sdRoot),
+				roundingSD*g.u*2*measure.RootSum(ends[0], measure.RootSum(ends[1], ends[2])))
 			z := float64((v - s.mean) * s.root)
-			y := span{z - bound, z, z + bound, sd, 0}.round(f).times(n.Weight.Data[c]).blur(g.u, roundingSD*g.u).plus(certain(n.Bias.Data[c])).blur(g.u, roundingSD*g.u)
+			y := span{z - bound, z, z + bound, sd, 0}.round(f).times(n.Weight.Data[c]).blur(g.u,
+				roundingSD*g.u).plus(certain(n.Bias.Data[c])).blur(g.u, roundingSD*g.u)
 			a.mid[k], a.lo[k], a.hi[k], a.sd[k], a.flip[k] = y.mid, y.lo, y.hi, y.sd, y.flip
 		}
 	}

@@ -217,7 +217,8 @@ func (f *filter) named(t *Tried) bool {
 // exact arithmetic, operands that the device has other last bits of.
 func (f *filter) shrunk(t *Tried) bool {
 	m := &t.Match
-	return (t.v == f.near || f.near == nil && t.H.Rounding) && !t.H.Family && m.Gain > 0.5 && m.T > measure.LeastT && m.C > 0.7 && m.C < 1
+	return (t.v == f.near || f.near == nil && t.H.Rounding) && !t.H.Family && m.Gain > 0.5 && m.T > measure.LeastT &&
+		m.C > 0.7 && m.C < 1
 }
 
 // steady reports whether parts of the data agree with the amplitude: three
@@ -354,9 +355,9 @@ func (f *filter) sparse(t *Tried) bool {
 // wholly is the share of a residual that is next to all of it.
 const wholly = 0.9
 
-// Has reports whether a step shows a fault that was named at a later one: its signature, with the amplitude that it has there. Its
-// name is known, so that it may be too small for one here, or shown by few numbers, many times each: as many deviations as it takes to
-// doubt a fault, of which it leaves next to nothing.
+// Has reports whether a step shows a fault that was named at a later one: its signature, with the amplitude that it has
+// there. Its name is known, so that it may be too small for one here, or shown by few numbers, many times each: as many
+// deviations as it takes to doubt a fault, of which it leaves next to nothing.
 func (e *Matcher) Has(s *Step, was *Tried) (bool, error) {
 	f := newFilter(e, s)
 	if ok, err := f.open(); !ok || err != nil {

@@ -59,7 +59,9 @@ func TestMimicked(t *testing.T) {
 	}
 	q := f.units(f.near, device.Data, f.near.Next.Data)
 	mimicked := func(q []float64) bool {
-		is, err := f.mimicked(&Tried{H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, Match: measure.Match{QQ: measure.Dot(q, q)}})
+		is, err := f.mimicked(&Tried{
+			H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, Match: measure.Match{QQ: measure.Dot(q, q)},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +101,8 @@ func TestScatter(t *testing.T) {
 		{2, 0.01, many}, // and 5 by some
 		{0.35, 0.01, 0.1}, {0.35, 0.2, 0.2},
 	} {
-		x := &Tried{H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, k: 1, Match: measure.Match{N: len(q), C: c.c, Sigma: c.sigma, T: c.c / c.sigma, QQ: measure.Dot(q, q), Shown: 1}}
+		x := &Tried{H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, k: 1,
+			Match: measure.Match{N: len(q), C: c.c, Sigma: c.sigma, T: c.c / c.sigma, QQ: measure.Dot(q, q), Shown: 1}}
 		if err := f.scatter(x); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +134,8 @@ func TestCost(t *testing.T) {
 	f.forward <<= 20
 	first, last, none := cost("kernel flipped"), cost("bias of the next channel"), cost("noise scale")
 	if first != 100 || !(0 < last && last < 20) || none != last {
-		t.Errorf("of a large operator all kernels cost %d, its only bias %d, its noise %d: want 100, less than 20 and as much", first, last, none)
+		t.Errorf("of a large operator all kernels cost %d, its only bias %d, its noise %d: want 100, "+
+			"less than 20 and as much", first, last, none)
 	}
 }
 
@@ -154,7 +158,13 @@ func TestAccidents(t *testing.T) {
 	for _, k := range []struct {
 		m    measure.Match
 		want bool
-	}{{measure.Match{}, false}, {measure.Match{QQ: 1}, true}, {measure.Match{QQ: 1, C: 1, Sigma: .01}, false}, {measure.Match{QQ: 1, C: .1, Sigma: .23}, false}, {measure.Match{QQ: 1, C: .1, Sigma: .2}, true}} {
+	}{
+		{measure.Match{}, false},
+		{measure.Match{QQ: 1}, true},
+		{measure.Match{QQ: 1, C: 1, Sigma: .01}, false},
+		{measure.Match{QQ: 1, C: .1, Sigma: .23}, false},
+		{measure.Match{QQ: 1, C: .1, Sigma: .2}, true},
+	} {
 		if got := k.m.Refutes(); got != k.want {
 			t.Errorf("%+v refutes: %v, want %v", k.m, got, k.want)
 		}
@@ -212,7 +222,8 @@ func TestRefutes(t *testing.T) {
 	}{
 		{&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 33, true}, {&trial.Fault{Row: &table.Row{}}, -0.2, 1. / 33, true},
 		{&trial.Fault{Row: &table.Row{}}, 0.3, 1. / 33, false}, {&trial.Fault{Row: &table.Row{}}, 0.2, 1. / 31, false},
-		{&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 40, true}, {&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 20, false},
+		{&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 40, true},
+		{&trial.Fault{Row: &table.Row{Family: true}}, leastFamily / 2, leastFamily / 20, false},
 		{&trial.Fault{Row: &table.Row{Family: true, Least: 1}}, 0.5, 1. / 40, true},
 	} {
 		if got := refutes(&Tried{H: c.h, Match: measure.Match{C: c.c, Sigma: c.sigma}}); got != c.want {
@@ -247,7 +258,8 @@ func TestMayBe(t *testing.T) {
 		if err := b.Filters(b.full(t, b.run(t, d, b.draws, 9))); err != nil {
 			t.Fatal(err)
 		}
-		row := slices.IndexFunc(b.Report.Filters, func(r report.FilterRow) bool { return r.ID == "rollout.alpha-or-dt-in:float16" })
+		row := slices.IndexFunc(b.Report.Filters,
+			func(r report.FilterRow) bool { return r.ID == "rollout.alpha-or-dt-in:float16" })
 		if row < 0 || math.Abs(float64(b.Report.Filters[row].T)) < measure.LeastT {
 			t.Fatalf("fault %v: nothing looks like it: %+v", fault, b.Report.Filters)
 		}
@@ -275,7 +287,8 @@ func TestRests(t *testing.T) {
 		if p.refuted[c.h.Prior] = c.refuted; c.least > 0 {
 			p.At(c.h, true).information = measure.LeastT * measure.LeastT / (c.least * c.least)
 		}
-		f := &filter{e: &Matcher{Pool: p}, s: &Step{SkipRefuted: c.between}, near: &trial.View{Device: &emulate.Device{Mode: operator.Mode{Precision: fp16.Float16}}}}
+		f := &filter{e: &Matcher{Pool: p}, s: &Step{SkipRefuted: c.between},
+			near: &trial.View{Device: &emulate.Device{Mode: operator.Mode{Precision: fp16.Float16}}}}
 		if got := f.rests(c.h); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
@@ -305,8 +318,8 @@ func TestSlowOnes(t *testing.T) {
 	}
 }
 
-// TestAtOne: a small fault of one norm of several, in a step that the limits of float32 let pass, is named with its layer;
-// and a correct device has none.
+// TestAtOne: a small fault of one norm of several, in a step that the limits of float32 let pass, is named with its
+// layer; and a correct device has none.
 func TestAtOne(t *testing.T) {
 	for _, wrong := range []int{-1, 0, 1} {
 		b := newBench(t, "float32", 0.3)
@@ -334,13 +347,15 @@ func TestAtOne(t *testing.T) {
 		if err := b.Filters(s); err != nil {
 			t.Fatal(err)
 		}
-		if wrong < 0 != (len(b.Found) == 0) || wrong >= 0 && (b.Found[0].Layer != name || b.Found[0].Diagnosis != "eps outside the square root") {
+		if wrong < 0 != (len(b.Found) == 0) ||
+			wrong >= 0 && (b.Found[0].Layer != name || b.Found[0].Diagnosis != "eps outside the square root") {
 			t.Errorf("eps outside the root of norm %d: %+v, %+v", wrong, b.Found, b.Report.Filters)
 		}
 	}
 }
 
-// TestMayBeAsWell: what a right device may do in place of a fault is taken for it, unless the residual tells the two apart.
+// TestMayBeAsWell: what a right device may do in place of a fault is taken for it, unless the residual tells the two
+// apart.
 func TestMayBeAsWell(t *testing.T) {
 	b := newBench(t, "float16", 0.5)
 	for _, c := range []struct {
@@ -385,8 +400,8 @@ func TestMayBeAsWell(t *testing.T) {
 	}
 }
 
-// TestCorrectRounds: correct devices in exact arithmetic round what the policy does, too: where the state takes next to nothing
-// from the operator, that is all their error.
+// TestCorrectRounds: correct devices in exact arithmetic round what the policy does, too: where the state takes next to
+// nothing from the operator, that is all their error.
 func TestCorrectRounds(t *testing.T) {
 	b := newBench(t, "float32", 0.99999)
 	f := newFilter(b.Matcher, b.full(t, b.run(t, b.device, b.draws, 1)))

@@ -38,15 +38,17 @@ func (f *filter) leak() {
 	}
 	f.e.Pool.searched = true
 	row := table.Named("rollout.state-times", 1+c)
-	f.e.Find(report.Finding{Verdict: row.Verdict, Gate: "filter", Step: f.s.Step, Realization: -1, ID: row.ID, Diagnosis: row.Name,
-		Excess: diff.Number(math.Abs(c) / (8 * last)),
-		Text:   fmt.Sprintf("%d of %d numbers of step %d are %.6g times what the claim gives, to the last bits, and %d as it gives them", with, len(want), f.s.Step, 1+c, without)})
+	f.e.Find(report.Finding{
+		Verdict: row.Verdict, Gate: "filter", Step: f.s.Step, Realization: -1, ID: row.ID, Diagnosis: row.Name,
+		Excess: diff.Number(math.Abs(c) / (8 * last)), Text: fmt.Sprintf("%d of %d numbers of step %d are %.6g times "+
+			"what the claim gives, to the last bits, and %d as it gives them", with, len(want), f.s.Step, 1+c, without),
+	})
 }
 
-// factorOf returns the c of got = (1+c) want, if more than half of all numbers have it to a share last of their size, and how
-// many have it and how many are as they should be; nothing if there is none. c is their middle, which the others do not move.
-// Where most outputs are one number, another rounding of it moves these states alike, by an amount that is also a
-// factor of each: a factor is one where no single amount does as much.
+// factorOf returns the c of got = (1+c) want, if more than half of all numbers have it to a share last of their size,
+// and how many have it and how many are as they should be; nothing if there is none. c is their middle, which the
+// others do not move. Where most outputs are one number, another rounding of it moves these states alike, by an amount
+// that is also a factor of each: a factor is one where no single amount does as much.
 func factorOf(got, want []float64, last float64) (c float64, with, without int) {
 	n := len(want)
 	if n < evidence.FewestNumbers {

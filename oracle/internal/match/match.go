@@ -115,7 +115,9 @@ type filter struct {
 
 // newFilter returns the filter of a whole step.
 func newFilter(e *Matcher, s *Step) *filter {
-	return &filter{e: e, s: s, node: -1, h0: map[*trial.View][][]float64{}, forward: e.Op.MACs(s.X.H(), s.X.W()) * int64(s.X.N())}
+	return &filter{
+		e: e, s: s, node: -1, h0: map[*trial.View][][]float64{}, forward: e.Op.MACs(s.X.H(), s.X.W()) * int64(s.X.N()),
+	}
 }
 
 // open prepares the views of a step; it reports whether anything can be said
@@ -172,12 +174,14 @@ func (f *filter) open() (bool, error) {
 		if stored := s.Device.Store; stored != nil && (stored[len(stored)-1].Half() || contract.State.Half()) {
 			twice := contract
 			twice.Twice = true
-			if y := near.Machine.Advance(&twice, near.X, out); measure.RootMeanSquareDiff(f.got, y.Data) < measure.RootMeanSquareDiff(f.got, next.Data) {
+			if y := near.Machine.Advance(&twice, near.X, out); measure.RootMeanSquareDiff(f.got, y.Data) <
+				measure.RootMeanSquareDiff(f.got, next.Data) {
 				contract, next = twice, y
 			}
 		}
 		if near.Device.Update != nil {
-			near.Fused = s.Constants || measure.RootMeanSquareDiff(f.got, next.Data) > 1.05*measure.RootMeanSquareDiff(f.got, near.Next.Data)
+			near.Fused = s.Constants ||
+				measure.RootMeanSquareDiff(f.got, next.Data) > 1.05*measure.RootMeanSquareDiff(f.got, near.Next.Data)
 		}
 		if !near.Fused {
 			near.Device, near.Next = &contract, next
@@ -202,7 +206,8 @@ func (f *filter) open() (bool, error) {
 		}
 	}
 	without := f.exact.Machine.Advance(f.exact.Device, f.exact.X, flat)
-	f.change = measure.RootMeanSquareDiff(f.got, near.Next.Data) / measure.RootMeanSquareDiff(f.exact.Next.Data, without.Data)
+	f.change = measure.RootMeanSquareDiff(f.got,
+		near.Next.Data) / measure.RootMeanSquareDiff(f.exact.Next.Data, without.Data)
 	return true, nil
 }
 
@@ -288,7 +293,8 @@ func (f *filter) wrong() bool { return f.known() || f.before() > 1 }
 
 // known reports whether another gate found the step to be wrong.
 func (f *filter) known() bool {
-	return slices.ContainsFunc(f.e.Findings(), func(g report.Finding) bool { return g.Step == f.s.Step && g.Verdict.Failed() })
+	return slices.ContainsFunc(f.e.Findings(),
+		func(g report.Finding) bool { return g.Step == f.s.Step && g.Verdict.Failed() })
 }
 
 // before returns the residual over its limit.

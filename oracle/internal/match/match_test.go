@@ -33,8 +33,8 @@ type bench struct {
 
 func newBench(t *testing.T, precision string, alpha float64) *bench {
 	t.Helper()
-	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 6, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 6, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +48,15 @@ func newBench(t *testing.T, precision string, alpha float64) *bench {
 	for i := range s.Data {
 		s.Data[i] = fp16.Float32.Round(rng.Float64() + rng.Float64() + rng.Float64() - 1.5)
 	}
-	cs := &rollout.Case{Operator: op.Config, Rollout: rollout.Config{Policy: rollout.Convex, Alpha: alpha, Timesteps: 3, Realizations: m}}
+	cs := &rollout.Case{Operator: op.Config,
+		Rollout: rollout.Config{Policy: rollout.Convex, Alpha: alpha, Timesteps: 3, Realizations: m}}
 	stream, err := cs.OpenStream("counter", op, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &evidence.Evidence{Ctx: t.Context(), Case: cs, Op: op, States: s, Stream: stream, Mode: mode, Machine: emulate.New(op, cs.Rollout)}
+	e := &evidence.Evidence{
+		Ctx: t.Context(), Case: cs, Op: op, States: s, Stream: stream, Mode: mode, Machine: emulate.New(op, cs.Rollout),
+	}
 	b := &bench{Matcher: &Matcher{Gate: facts.Begin(e, &facts.Facts{Report: &report.Report{}})}}
 	step, err := e.Step(0, 0, m, 2)
 	if err != nil {
@@ -106,7 +109,8 @@ func (b *bench) full(t *testing.T, got []float64) *Step {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Step{BatchStep: &evidence.BatchStep{Lo: 0, Hi: 2, Step: 2, X: b.x, Got: got, Draws: b.draws}, Device: near, Truth: truth.Data, Emulated: emulated.Data}
+	s := &Step{BatchStep: &evidence.BatchStep{Lo: 0, Hi: 2, Step: 2, X: b.x, Got: got, Draws: b.draws}, Device: near,
+		Truth: truth.Data, Emulated: emulated.Data}
 	s.S = make([]float64, len(got))
 	v := trial.View{Evidence: b.Evidence, Machine: b.Machine, Device: &exact, X: b.x, Draws: b.draws}
 	if err := v.Compute(); err != nil {
@@ -165,10 +169,13 @@ type testFault struct {
 	make    func(b *bench, d *emulate.Device, draws *emulate.Draws)
 }
 
-func replaced(op operator.Op, k int, f func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor) func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+func replaced(
+	op operator.Op, k int, f func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor,
+) func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 	return func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
-			if n := &b.Machine.Nodes[i]; n.Op != op || op == operator.OpAct && n.Act == act.Identity || k >= 0 && i != b.nodeOf(op, k) {
+			if n := &b.Machine.Nodes[i]; n.Op != op || op == operator.OpAct && n.Act == act.Identity ||
+				k >= 0 && i != b.nodeOf(op, k) {
 				return nil, nil
 			}
 			return f(b, i, in[0]), nil
@@ -187,12 +194,14 @@ func flipped(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
 }
 
 var filterFaults = []testFault{
-	{"tanh GELU", report.FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
-		y := tensor.Like(x)
-		act.Forward(y, x, act.GELUTanh)
-		return y
-	})},
-	{"kernel flipped", report.FailLogic, func(b *bench) int { return b.nodeOf(operator.OpConv, 1) }, replaced(operator.OpConv, 1, flipped)},
+	{"tanh GELU", report.FailPrecision, nil,
+		replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+			y := tensor.Like(x)
+			act.Forward(y, x, act.GELUTanh)
+			return y
+		})},
+	{"kernel flipped", report.FailLogic, func(b *bench) int { return b.nodeOf(operator.OpConv, 1) },
+		replaced(operator.OpConv, 1, flipped)},
 	{"circular padding", report.FailLogic, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			n := &b.Machine.Nodes[i]
@@ -205,35 +214,38 @@ var filterFaults = []testFault{
 			return emulate.Conv(x, emulate.NewKernel(b.device.Mode, n, n.Weight.Data), g), nil
 		}
 	}},
-	{"unbiased variance", report.FailPrecision, nil, replaced(operator.OpNorm, -1, func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
-		y, eps := x.Clone(), b.Machine.Nodes[i].Eps
-		for k := range y.N() * y.C() { // gamma is 1 and beta 0
-			p := y.Plane(k/y.C(), k%y.C())
-			var sum, squares float64
-			for _, v := range p {
-				sum += v
+	{"unbiased variance", report.FailPrecision, nil,
+		replaced(operator.OpNorm, -1, func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
+			y, eps := x.Clone(), b.Machine.Nodes[i].Eps
+			for k := range y.N() * y.C() { // gamma is 1 and beta 0
+				p := y.Plane(k/y.C(), k%y.C())
+				var sum, squares float64
+				for _, v := range p {
+					sum += v
+				}
+				mean := sum / float64(len(p))
+				for _, v := range p {
+					squares += (v - mean) * (v - mean)
+				}
+				for j, v := range p {
+					p[j] = (v - mean) / math.Sqrt(squares/float64(len(p)-1)+eps)
+				}
 			}
-			mean := sum / float64(len(p))
-			for _, v := range p {
-				squares += (v - mean) * (v - mean)
+			return y
+		})},
+	{"noise scale times sqrt 2", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) },
+		func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+			for i := range draws.Data[0] {
+				draws.Data[0][i] *= math.Sqrt2
 			}
-			for j, v := range p {
-				p[j] = (v - mean) / math.Sqrt(squares/float64(len(p)-1)+eps)
-			}
-		}
-		return y
-	})},
-	{"noise scale times sqrt 2", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
-		for i := range draws.Data[0] {
-			draws.Data[0][i] *= math.Sqrt2
-		}
-	}},
-	{"noise of the sample before", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
-		d := draws.Data[0]
-		slices.Reverse(d)
-		slices.Reverse(d[:len(d)/2])
-		slices.Reverse(d[len(d)/2:])
-	}},
+		}},
+	{"noise of the sample before", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) },
+		func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+			d := draws.Data[0]
+			slices.Reverse(d)
+			slices.Reverse(d[:len(d)/2])
+			slices.Reverse(d[len(d)/2:])
+		}},
 	{"alpha and 1-alpha swapped", report.FailRollout, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 		d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
 			y := tensor.Like(x)
@@ -265,22 +277,28 @@ func TestFilters(t *testing.T) {
 			faults = []testFault{faultCalled("tanh GELU"), faultCalled("kernel flipped")}
 		}
 		if precision == "float32" {
-			faults = append(slices.Clone(faults), testFault{"operands in tf32", report.FailPrecision, nil, func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
-				d.Mode = operator.Mode{Precision: fp16.TF32}
-			}}, testFault{"activation from a table in steps of 1/32", report.FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
-				y, z := x.Clone(), tensor.Like(x)
-				for i, v := range y.Data {
-					y.Data[i] = math.RoundToEven(32*v) / 32
-				}
-				act.Forward(z, y, act.GELU)
-				return z
-			})}, testFault{"noise in float16", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+			faults = append(slices.Clone(faults), testFault{"operands in tf32", report.FailPrecision, nil,
+				func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
+					d.Mode = operator.Mode{Precision: fp16.TF32}
+				}}, testFault{"activation from a table in steps of 1/32", report.FailPrecision, nil,
+				replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+					y, z := x.Clone(), tensor.Like(x)
+					for i, v := range y.Data {
+						y.Data[i] = math.RoundToEven(32*v) / 32
+					}
+					act.Forward(z, y, act.GELU)
+					return z
+				})}, testFault{"noise in float16", report.FailRNG, func(b *bench) int {
+				return b.nodeOf(operator.OpNoise, 0)
+			}, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
 				fp16.Float16.RoundSlice(draws.Data[0], draws.Data[0])
 			}})
 		}
 		if precision == "float16" {
-			faults = append(slices.Clone(faults), testFault{"operands in FP8 (E4M3)", report.FailPrecision, nil, replaced(operator.OpConv, -1, inFP8)},
-				testFault{"mean and 1/sqrt(var+eps) in float16", report.FailPrecision, nil, replaced(operator.OpNorm, -1, narrowStatistics)})
+			faults = append(slices.Clone(faults), testFault{
+				"operands in FP8 (E4M3)", report.FailPrecision, nil, replaced(operator.OpConv, -1, inFP8),
+			}, testFault{"mean and 1/sqrt(var+eps) in float16", report.FailPrecision, nil,
+				replaced(operator.OpNorm, -1, narrowStatistics)})
 		}
 		for _, f := range faults {
 			d, draws := b.device, b.draws.Clone()
@@ -293,14 +311,16 @@ func TestFilters(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(b.Found) != 1 {
-				t.Errorf("%s, %s: %d findings, want 1: %v", precision, f.want, len(b.Found), b.Report.Filters[:min(3, len(b.Report.Filters))])
+				t.Errorf("%s, %s: %d findings, want 1: %v",
+					precision, f.want, len(b.Found), b.Report.Filters[:min(3, len(b.Report.Filters))])
 				continue
 			}
 			g, layer := b.Found[0], ""
 			if f.layer != nil {
 				layer = b.Machine.Nodes[f.layer(b)].Name
 			}
-			if !strings.HasPrefix(g.Diagnosis, f.want) || g.Verdict != f.verdict || g.Layer != layer || g.Step != 2 || g.Excess < 1 {
+			if !strings.HasPrefix(g.Diagnosis, f.want) || g.Verdict != f.verdict || g.Layer != layer ||
+				g.Step != 2 || g.Excess < 1 {
 				t.Errorf("%s, %s at %q: found %+v", precision, f.want, layer, g)
 			}
 			if !b.Report.Filters[0].Found {
@@ -442,7 +462,8 @@ func TestFiltersOfCorrectDevices(t *testing.T) {
 					t.Errorf("%s, alpha %v: blind from amplitude %v on", precision, alpha, l.Least)
 				}
 			}
-			blind := slices.ContainsFunc(b.Report.Blind, func(l report.Blind) bool { return l.Name == "eps outside the square root" })
+			blind := slices.ContainsFunc(b.Report.Blind,
+				func(l report.Blind) bool { return l.Name == "eps outside the square root" })
 			lost := slices.ContainsFunc(b.Report.Blind, func(l report.Blind) bool {
 				return l.Name == "convolution inputs truncated to 20 bits" && l.Needs == "the layers recorded"
 			})
@@ -500,7 +521,8 @@ func TestNodeFilters(t *testing.T) {
 				if rows[0].Found || rows[0].Gain < 0.5 {
 					t.Errorf("%s: an unknown fault of %s is called %+v", precision, b.Machine.Nodes[node].Name, rows[0])
 				}
-			} else if len(rows) == 0 || !rows[0].Found || !strings.HasPrefix(rows[0].Name, f.want) || table.ByID(rows[0].ID).Name != rows[0].Name {
+			} else if len(rows) == 0 || !rows[0].Found || !strings.HasPrefix(rows[0].Name, f.want) ||
+				table.ByID(rows[0].ID).Name != rows[0].Name {
 				t.Errorf("%s, %s: want %s, found %+v", precision, b.Machine.Nodes[node].Name, f.want, rows)
 			}
 		}

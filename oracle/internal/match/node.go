@@ -47,7 +47,8 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 			limit = math.Sqrt(12. / 50)
 		}
 	}
-	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: n.In[0], Draws: n.Draws, Outputs: make([]*tensor.Tensor, len(of)), Contract: true,
+	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: n.In[0], Draws: n.Draws,
+		Outputs: make([]*tensor.Tensor, len(of)), Contract: true,
 		Device: &emulate.Device{Mode: e.Mode, Store: of, State: fp16.Float64}, Drawn: func(int) *emulate.Draws { return nil }}
 	for k, j := range e.Machine.Nodes[n.Node].In {
 		if j == operator.Input {
@@ -61,7 +62,9 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 		return nil
 	}
 	v.Outputs[n.Node], v.Next, v.Noisy = base, base, [4]int{base.N(), base.C(), base.H(), base.W()}
-	f := &filter{e: &Matcher{Gate: e}, s: &Step{Limit: limit}, got: n.Got.Data, size: n.Size, near: v, exact: v, node: n.Node}
+	f := &filter{
+		e: &Matcher{Gate: e}, s: &Step{Limit: limit}, got: n.Got.Data, size: n.Size, near: v, exact: v, node: n.Node,
+	}
 	f.divide(base.N(), base.C(), base.H(), base.W())
 	for i, u := range f.got {
 		if !measure.Finite(u) || !measure.Finite(base.Data[i]) || !(f.size[i] > 0) {
@@ -80,8 +83,10 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 			continue
 		}
 		t.fits = f.named(t) && t.Match.Gain > 0.5 && f.conforms(t)
-		rows = append(rows, report.FilterRow{ID: h.ID, Name: f.name(t), Verdict: h.Verdict, Layer: e.Machine.Nodes[n.Node].Name,
-			Amplitude: diff.Number(t.Match.C), T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits})
+		rows = append(rows, report.FilterRow{
+			ID: h.ID, Name: f.name(t), Verdict: h.Verdict, Layer: e.Machine.Nodes[n.Node].Name,
+			Amplitude: diff.Number(t.Match.C), T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits,
+		})
 		if t.fits && t.Match.After < 0.1*limit {
 			break
 		}

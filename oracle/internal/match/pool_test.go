@@ -77,7 +77,8 @@ func TestCovered(t *testing.T) {
 	for _, test := range []struct{ side, states, steps int }{{16, 4, 3}, {16, 101, mostCovered + 1}, {2048, 101, 3}} {
 		e := &evidence.Evidence{Case: c, Op: op, States: &rollout.States{M: 1, T: test.states, H: test.side, W: test.side}}
 		last := test.states - 1
-		if steps := Covered(e, []int{1, (1 + last) / 2, last}); len(steps) != test.steps || steps[0] != 1 || steps[len(steps)-1] != last {
+		if steps := Covered(e, []int{1, (1 + last) / 2, last}); len(steps) != test.steps || steps[0] != 1 ||
+			steps[len(steps)-1] != last {
 			t.Errorf("%d states of %d pixels: steps %v, want %d", test.states, test.side, steps, test.steps)
 		}
 	}

@@ -31,7 +31,8 @@ func (f *filter) report() {
 	// Of those that leave about as little the first in the library's order.
 	best := 0
 	for i, t := range f.tried {
-		if t.fits && t.Match.After/f.limit(t.v) < 1.1*f.tried[0].Match.After/f.limit(f.tried[0].v) && t.prior < f.tried[best].prior {
+		if t.fits && t.Match.After/f.limit(t.v) < 1.1*f.tried[0].Match.After/f.limit(f.tried[0].v) &&
+			t.prior < f.tried[best].prior {
 			best = i
 		}
 	}
@@ -47,7 +48,10 @@ func (f *filter) report() {
 		} else {
 			seen[key] = true
 		}
-		row := report.FilterRow{ID: t.H.ID, Name: f.name(&t), Verdict: t.H.Verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.Match.C), T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits}
+		row := report.FilterRow{
+			ID: t.H.ID, Name: f.name(&t), Verdict: t.H.Verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.Match.C),
+			T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits,
+		}
 		rows = append(rows, row)
 	}
 	if len(f.tried) > 0 && f.tried[0].fits {
@@ -82,13 +86,14 @@ func (f *filter) find(rows []report.FilterRow) {
 	kept := *best
 	kept.v, kept.q = nil, nil
 	f.e.Pool.Named = &kept
-	text := fmt.Sprintf("%s explains %.3g of the residual of step %d: amplitude %.4g, t = %.3g; what is left is what a correct device leaves",
-		rows[0].Name, m.Gain, f.s.Step, m.C, m.T)
+	text := fmt.Sprintf("%s explains %.3g of the residual of step %d: amplitude %.4g, t = %.3g; "+
+		"what is left is what a correct device leaves", rows[0].Name, m.Gain, f.s.Step, m.C, m.T)
 	if step < f.s.Step {
 		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
 	}
 	f.e.Find(report.Finding{Verdict: best.H.Verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
-		ID: named[0].H.ID, Advice: advice, Diagnosis: strings.Join(names, Either), Excess: diff.Number(math.Abs(m.T) / measure.LeastT), Text: text})
+		ID: named[0].H.ID, Advice: advice, Diagnosis: strings.Join(names, Either),
+		Excess: diff.Number(math.Abs(m.T) / measure.LeastT), Text: text})
 }
 
 // kinds leaves out those that are one way of another among them.

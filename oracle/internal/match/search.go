@@ -54,8 +54,8 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 	return t.Match.After <= 2*most, nil
 }
 
-// mayBe reports whether what right devices may do explains the residual as well: whether what the fault does besides has
-// less than half of its amplitude in what that leaves, or none that is sure.
+// mayBe reports whether what right devices may do explains the residual as well: whether what the fault does besides
+// has less than half of its amplitude in what that leaves, or none that is sure.
 func (f *filter) mayBe(t *Tried) (bool, error) {
 	if t.H.Instead == nil || f.node >= 0 {
 		return false, nil
@@ -176,7 +176,8 @@ func order(h *trial.Fault) int {
 func (f *filter) scopes(h *trial.Fault, single bool) []trial.Scope {
 	if !single {
 		s := []trial.Scope{trial.Everywhere}
-		if h.On() && !h.Whole && slices.ContainsFunc(f.e.Machine.Nodes, func(n operator.Node) bool { return emulate.IsConv(&n) && !emulate.IsWindow(&n) && h.At(&n) }) {
+		if h.On() && !h.Whole && slices.ContainsFunc(f.e.Machine.Nodes,
+			func(n operator.Node) bool { return emulate.IsConv(&n) && !emulate.IsWindow(&n) && h.At(&n) }) {
 			s = append(s, trial.Windows)
 		}
 		return s

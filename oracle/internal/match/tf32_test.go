@@ -54,7 +54,8 @@ func TestWaysOfOneFault(t *testing.T) {
 	for _, h := range fault.Library() {
 		tried[h.ID] = &Tried{H: h}
 	}
-	even, away, cut := tried["precision.operands-in-tf32"], tried["precision.operands-in-tf32-ties-away-from-zero"], tried["precision.operands-truncated-to-tf32"]
+	even, away, cut := tried["precision.operands-in-tf32"], tried["precision.operands-in-tf32-ties-away-from-zero"],
+		tried["precision.operands-truncated-to-tf32"]
 	other := tried["precision.two-tf32-products-for-one-of-float32"]
 	for _, c := range []struct{ alike, want []*Tried }{
 		{[]*Tried{even, away}, []*Tried{even}}, {[]*Tried{away, even, cut}, []*Tried{even}},

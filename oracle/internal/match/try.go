@@ -78,7 +78,9 @@ func taking(q []float64) float64 {
 
 // step returns the states after a step with a fault, or, if the filter is of one
 // node, that node's output.
-func (f *filter) step(v *trial.View, h *trial.Fault, s trial.Scope, local func(now, was *tensor.Tensor) bool) (*tensor.Tensor, error) {
+func (f *filter) step(
+	v *trial.View, h *trial.Fault, s trial.Scope, local func(now, was *tensor.Tensor) bool,
+) (*tensor.Tensor, error) {
 	if f.node < 0 {
 		return v.Run(h, s, local)
 	}

@@ -26,7 +26,8 @@ func TestHeldAlike(t *testing.T) {
 	f.alike = 4
 	four := f.held(v, x, q)
 	if one.C != four.C || math.Abs(four.Sigma/one.Sigma-2) > 1e-12 || math.Abs(four.T/one.T-.5) > 1e-12 {
-		t.Errorf("amplitude %v, sigma %v, t %v; with four alike %v, %v, %v: want sigma twice as large", one.C, one.Sigma, one.T, four.C, four.Sigma, four.T)
+		t.Errorf("amplitude %v, sigma %v, t %v; with four alike %v, %v, %v: want sigma twice as large", one.C,
+			one.Sigma, one.T, four.C, four.Sigma, four.T)
 	}
 }
 

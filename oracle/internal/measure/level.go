@@ -6,12 +6,11 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// LevelOut takes from the errors v what a post-processing that maps each group of
-// realizations linearly may have made of one rounding: that of its least or its
-// greatest number, or of its spread. What is left is the error of each number
+// LevelOut takes from the errors v what a post-processing that maps each group of realizations linearly may have made
+// of one rounding: that of its least or its greatest number, or of its spread. What is left is the error of each number
 // for itself. A line that is more than a few roundings stays, unless whatever they are is asked for. Where most numbers
-// have no error at all, the others have none in common with them, and there is no line. It returns the mean square of each
-// group's line, in deviations s.
+// have no error at all, the others have none in common with them, and there is no line. It returns the mean square of
+// each group's line, in deviations s.
 func LevelOut(c rollout.Config, v, truth, s []float64, realizations int, whatever bool) (lines []float64) {
 	if c.Normalization == rollout.NoNormalization {
 		return nil

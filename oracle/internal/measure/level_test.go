@@ -7,7 +7,8 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// TestLevelExact: where most numbers are as they should be, to the last bit, the others have no line in common with them.
+// TestLevelExact: where most numbers are as they should be, to the last bit, the others have no line in common with
+// them.
 func TestLevelExact(t *testing.T) {
 	truth, s, v := make([]float64, 1000), make([]float64, 1000), make([]float64, 1000)
 	for k := range truth {

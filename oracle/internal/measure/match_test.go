@@ -46,7 +46,9 @@ func TestHeld(t *testing.T) {
 	// Correct devices with a fifth of it, give or take a hundredth: what explains
 	// most of a residual is held against twice that, and the hundredth.
 	some := [][]float64{Scaled(q, 0.19), Scaled(q, 0.2), Scaled(q, 0.21)}
-	for _, test := range []struct{ c, gain, t float64 }{{0.95, 0.6, 55}, {0.95, 0.4, 4.75}, {0.41, 0.6, 2.05}, {-0.95, 0.6, -55}} {
+	for _, test := range []struct{ c, gain, t float64 }{
+		{0.95, 0.6, 55}, {0.95, 0.4, 4.75}, {0.41, 0.6, 2.05}, {-0.95, 0.6, -55},
+	} {
 		m := Match{C: test.c, Gain: test.gain, Sigma: 1e-3, QQ: Dot(q, q), Shown: 1}
 		if m.Spread(some, q, 1); math.Abs(m.T-test.t) > 0.01*math.Abs(test.t) {
 			t.Errorf("amplitude %v of gain %v beside correct ones of 0.2: t %v, want %v", test.c, test.gain, m.T, test.t)

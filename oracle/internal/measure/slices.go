@@ -22,7 +22,8 @@ func (s *Cuts) Place(k SliceKind, at, lo int) string {
 	case InWindow:
 		return fmt.Sprintf("tile of %dx%d at (%d,%d) of realization %d", min(8, s.H), min(8, s.W), y, x, lo+p/s.C)
 	case InSpot:
-		return fmt.Sprintf("%dx%d pixels at (%d,%d) of channel %d of realization %d", min(3, s.H), min(3, s.W), y, x, p%s.C, lo+p/s.C)
+		return fmt.Sprintf("%dx%d pixels at (%d,%d) of channel %d of realization %d",
+			min(3, s.H), min(3, s.W), y, x, p%s.C, lo+p/s.C)
 	}
 	return fmt.Sprintf("element (%d,%d) of channel %d of realization %d", y, x, p%s.C, lo+p/s.C)
 }

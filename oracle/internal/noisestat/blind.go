@@ -31,9 +31,11 @@ const sure = 3
 func (n *noiseTests) blind(u *Unseen) {
 	e := n.e
 	steps, of := e.States.T-1, e.States.M
-	for _, name := range []string{"another noise stream, noise of another step or realization", "draws in half precision", "draws of few levels",
-		fmt.Sprintf("errors of the operator, of any kind, below %s of the noise, %s at one step", report.Three(n.buried(u, 1)), report.Three(n.buried(u, steps)))} {
-		e.Report.Blind = append(e.Report.Blind, report.Blind{Name: name, Least: diff.Number(math.Inf(1)), Needs: "the noise recorded"})
+	for _, name := range []string{"another noise stream, noise of another step or realization",
+		"draws in half precision", "draws of few levels", fmt.Sprintf("errors of the operator, of any kind, "+
+			"below %s of the noise, %s at one step", report.Three(n.buried(u, 1)), report.Three(n.buried(u, steps)))} {
+		e.Report.Blind = append(e.Report.Blind,
+			report.Blind{Name: name, Least: diff.Number(math.Inf(1)), Needs: "the noise recorded"})
 	}
 	for _, h := range n.faults() {
 		share := 1.0 // of the steps' numbers

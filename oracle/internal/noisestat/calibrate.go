@@ -135,7 +135,8 @@ func (u *Unseen) Calibrate() error {
 	rows := len(u.M.Rows)
 	for k, p := range probes {
 		var levels [3]Sums // of a device as claimed, of an exact one, and of noise without any rounding
-		for i, r := range [][]float64{Difference(p.with[1], p.without[centre]), Difference(p.with[0], p.without[centre]), Difference(p.with[0], p.without[0])} {
+		for i, r := range [][]float64{Difference(p.with[1], p.without[centre]),
+			Difference(p.with[0], p.without[centre]), Difference(p.with[0], p.without[0])} {
 			for _, f := range u.M.Field(p.hidden, r, nil, u.Rounding).Sums {
 				levels[i].Add(&f)
 			}
@@ -211,7 +212,8 @@ func (u *Unseen) ends(do func(p *roundingProbe) error) error {
 func (u *Unseen) means(p *roundingProbe, own []float64) {
 	for _, f := range u.M.Field(p.hidden, own, nil, u.Rounding).Sums {
 		if f.mean != nil && f.pixels > 0 {
-			u.bias = max(u.bias, math.Sqrt(measure.Dot(f.mean, f.mean))/f.pixels, measure.Ratio(math.Abs(f.drift), math.Sqrt(f.drifts*f.pixels)))
+			u.bias = max(u.bias, math.Sqrt(measure.Dot(f.mean, f.mean))/f.pixels,
+				measure.Ratio(math.Abs(f.drift), math.Sqrt(f.drifts*f.pixels)))
 		}
 	}
 }

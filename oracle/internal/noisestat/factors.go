@@ -46,8 +46,8 @@ func (m *Model) Factors(c rollout.Config, part *tensor.Tensor, rest []float64, s
 // normal are the normal equations A f = b of factors f, A by its lower triangle.
 type normal struct{ a, b []float64 }
 
-// refine makes a mask one of those with factors 0 and 1/(1-p) that no other channel, and no two, would bring nearer to the
-// states. What channels have much alike, rounded, may give factors that no deviation makes one expect.
+// refine makes a mask one of those with factors 0 and 1/(1-p) that no other channel, and no two, would bring nearer to
+// the states. What channels have much alike, rounded, may give factors that no deviation makes one expect.
 func (n normal) refine(mask []float64, p float64) {
 	count, scale := len(n.b), 1/(1-p)
 	at := func(i, j int) float64 { return n.a[max(i, j)*count+min(i, j)] }
@@ -90,7 +90,9 @@ func (n normal) refine(mask []float64, p float64) {
 }
 
 // solved is Factors, and the equations.
-func (m *Model) solved(c rollout.Config, part *tensor.Tensor, rest []float64, st *evidence.BatchStep, r int) ([]factor, normal) {
+func (m *Model) solved(
+	c rollout.Config, part *tensor.Tensor, rest []float64, st *evidence.BatchStep, r int,
+) ([]factor, normal) {
 	channels, hw, outs := part.C(), part.H()*part.W(), len(m.W)
 	n := r - st.Lo
 	unknown := channels
@@ -152,8 +154,8 @@ func (m *Model) solved(c rollout.Config, part *tensor.Tensor, rest []float64, st
 	return f, normal{a, rhs}
 }
 
-// sparing returns of how many pixels one is taken for equations of so many unknowns: of all, unless that takes long, and of all
-// columns of an image w wide. A channel may show in one column alone.
+// sparing returns of how many pixels one is taken for equations of so many unknowns: of all, unless that takes long,
+// and of all columns of an image w wide. A channel may show in one column alone.
 func sparing(all, unknown, w int) int {
 	every := 1
 	if all*unknown*unknown > mostEquations {
@@ -176,7 +178,9 @@ const mostEquations = 1 << 24
 
 // Without returns the state before post-processing without what the hidden
 // channels of an application give it.
-func (m *Model) Without(e *evidence.Evidence, p *evidence.Application, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
+func (m *Model) Without(
+	e *evidence.Evidence, p *evidence.Application, out *tensor.Tensor, hidden *tensor.Tensor,
+) []float64 {
 	rest := e.Raw(p.D, p.X, out).Data
 	hw, outs := hidden.H()*hidden.W(), len(m.W)
 	for i := range rest {

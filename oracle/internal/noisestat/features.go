@@ -27,7 +27,8 @@ func (u *Unseen) Features(st *UnseenStep) []feature {
 	all := []feature{
 		{"the operator's output", value(out.Data)},
 		{"the state before", value(x.Data)},
-		{"the operator's output one pixel to the left", func(n, o, p int) float64 { return out.Data[(n*c+o)*hw+p-min(p%w, 1)] }},
+		{"the operator's output one pixel to the left",
+			func(n, o, p int) float64 { return out.Data[(n*c+o)*hw+p-min(p%w, 1)] }},
 		{"the operator's output one pixel above", func(n, o, p int) float64 { return out.Data[(n*c+o)*hw+p-w*min(p/w, 1)] }},
 		{"the square of the operator's output", func(n, o, p int) float64 {
 			v := out.Data[(n*c+o)*hw+p]
@@ -51,7 +52,8 @@ func (u *Unseen) Features(st *UnseenStep) []feature {
 		}
 		all = append(all,
 			feature{fmt.Sprintf("output channel %d", ch), only(func(n, p int) float64 { return out.Data[(n*c+ch)*hw+p] })},
-			feature{fmt.Sprintf("channel %d of the state before", ch), only(func(n, p int) float64 { return x.Data[(n*c+ch)*hw+p] })},
+			feature{fmt.Sprintf("channel %d of the state before", ch),
+				only(func(n, p int) float64 { return x.Data[(n*c+ch)*hw+p] })},
 			feature{fmt.Sprintf("the border of channel %d", ch), only(func(n, p int) float64 {
 				if border(p, h, w) {
 					return 1
@@ -60,7 +62,9 @@ func (u *Unseen) Features(st *UnseenStep) []feature {
 			})})
 	}
 	if x.N() > 1 {
-		all = append(all, feature{"another realization's output", func(n, o, p int) float64 { return out.Data[((n+1)%x.N()*c+o)*hw+p] }},
+		all = append(all, feature{
+			"another realization's output", func(n, o, p int) float64 { return out.Data[((n+1)%x.N()*c+o)*hw+p] },
+		},
 			feature{"another realization's state", func(n, o, p int) float64 { return x.Data[((n+1)%x.N()*c+o)*hw+p] }})
 	}
 	if st.Step > 1 {

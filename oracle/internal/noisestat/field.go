@@ -94,7 +94,8 @@ func (s *Sums) Add(o *Sums) {
 // to, ok says which pixels count (nil for all), rounding is a variance per row.
 func (m *Model) Field(hidden *tensor.Tensor, r []float64, ok []bool, rounding []float64) *Field {
 	k, hw, outs, hid := len(m.Rows), hidden.H()*hidden.W(), len(m.W), len(m.W[0])
-	f := &Field{n: hidden.N(), h: hidden.H(), w: hidden.W(), K: k, Z: make([]float64, hidden.N()*hw*k), ok: make([]bool, hidden.N()*hw), mean: make([]float64, hidden.N()*hw*k)}
+	f := &Field{n: hidden.N(), h: hidden.H(), w: hidden.W(), K: k, Z: make([]float64, hidden.N()*hw*k),
+		ok: make([]bool, hidden.N()*hw), mean: make([]float64, hidden.N()*hw*k)}
 	own := m.Kind == noise.Multiplicative || m.Kind == noise.Dropout
 	var w *whitener
 	if own {
@@ -229,7 +230,8 @@ func (f *Field) pairs(n, dy, dx int, use func(a, b int)) {
 }
 
 // Coloured reports whether neighbouring pixels are more alike, or less, than independent ones are by chance, whatever
-// their means and deviations: of products of independent numbers with no mean, the sum has the squares of all as variance.
+// their means and deviations: of products of independent numbers with no mean, the sum has the squares of all as
+// variance.
 func (f *Field) Coloured() bool {
 	mean, count := make([]float64, f.K), 0.0
 	for at, ok := range f.ok {

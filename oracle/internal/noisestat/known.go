@@ -54,6 +54,7 @@ func (e *gate) slopes() error {
 	if e.Mode.Output().Ulp(1) > 1e-4 {
 		near = 0.1 // a half type swallows a part of noise that is smaller than its steps
 	}
-	e.Report.Noise.Tests = append(e.Report.Noise.Tests, report.NoiseTest{Name: "slope on the specified noise", Value: diff.Number(1 + c), Want: 1, Z: diff.Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
+	e.Report.Noise.Tests = append(e.Report.Noise.Tests, report.NoiseTest{Name: "slope on the specified noise",
+		Value: diff.Number(1 + c), Want: 1, Z: diff.Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
 	return nil
 }

@@ -31,7 +31,8 @@ func ReadMasks(ev *evidence.Evidence, known *facts.Facts) ([]report.Finding, err
 	s := e.States
 	channels := len(m.W[0])
 	if s.H*s.W*len(m.Rows) < 4*channels {
-		e.Report.Notes = append(e.Report.Notes, "the dropout is unknown, and the states are too small to read its masks off them: nothing behind it was tested")
+		e.Report.Notes = append(e.Report.Notes, "the dropout is unknown, "+
+			"and the states are too small to read its masks off them: nothing behind it was tested")
 		return nil, nil
 	}
 	p := e.Machine.Nodes[m.Node].Noise.Scale
@@ -57,7 +58,8 @@ func ReadMasks(ev *evidence.Evidence, known *facts.Facts) ([]report.Finding, err
 					// Of 0 and 1/(1-p) it is one or the other, five deviations from the middle.
 					seen[c] = f.deviation*(1-p) < 0.1
 					if !seen[c] && f.alone*(1-p) < 0.1 && f.unexplained < 0.01 {
-						e.Report.Notes = append(e.Report.Notes, "the dropout is unknown, and hidden channels are too much alike to read its masks off the states: nothing behind it was tested")
+						e.Report.Notes = append(e.Report.Notes, "the dropout is unknown, and hidden channels are too "+
+							"much alike to read its masks off the states: nothing behind it was tested")
 						return nil, nil
 					}
 				}
@@ -112,11 +114,13 @@ func (e *gate) maskTests() {
 	limit := measure.ZLimit(float64(1 + len(kinds)*s.T))
 	test := func(name string, value, want, z float64) bool {
 		ok := math.Abs(z) <= limit
-		e.Report.Noise.Tests = append(e.Report.Noise.Tests, report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
+		e.Report.Noise.Tests = append(e.Report.Noise.Tests,
+			report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
 		return ok
 	}
 	found := func(step int, id, text string, z float64) {
-		e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: step, Realization: -1, ID: id, Excess: diff.Number(math.Abs(z) / limit), Text: text})
+		e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: step, Realization: -1, ID: id,
+			Excess: diff.Number(math.Abs(z) / limit), Text: text})
 	}
 	rate := dropped / n
 	z := binomialZ(dropped, n, k.P)
@@ -125,7 +129,8 @@ func (e *gate) maskTests() {
 		if math.Abs(rate-(1-k.P)) < 0.1 && math.Abs(rate-k.P) > 0.1 {
 			name = "noise.dropout-with-p-and-1-p-swapped"
 		}
-		found(-1, name, fmt.Sprintf("%.3g of the channels are dropped, where %.3g should be (%.1f standard deviations)", rate, k.P, math.Abs(z)), z)
+		found(-1, name, fmt.Sprintf("%.3g of the channels are dropped, where %.3g should be (%.1f standard deviations)",
+			rate, k.P, math.Abs(z)), z)
 		return
 	}
 	chance := k.P*k.P + (1-k.P)*(1-k.P)
@@ -175,10 +180,12 @@ func (e *gate) maskTests() {
 		}
 	}
 	if hidden > 1 {
-		e.Report.Blind = append(e.Report.Blind, report.Blind{Name: "masks that some realizations or steps have in common", Least: diff.Number(hidden)})
+		e.Report.Blind = append(e.Report.Blind,
+			report.Blind{Name: "masks that some realizations or steps have in common", Least: diff.Number(hidden)})
 	}
 	if !test("masks in common", share, chance, mostZ) {
-		found(first, most.name(1), fmt.Sprintf("%s: %.3g of the channels have the same mask, where %.3g should (%.1f standard deviations)", most, share, chance, mostZ), mostZ)
+		found(first, most.name(1), fmt.Sprintf("%s: %.3g of the channels have the same mask, "+
+			"where %.3g should (%.1f standard deviations)", most, share, chance, mostZ), mostZ)
 	}
 }
 

@@ -46,7 +46,8 @@ func NewModel(e *evidence.Evidence) *Model {
 		return nil
 	}
 	last := &nodes[i+1]
-	if last.Op != operator.OpConv || len(last.In) != 1 || last.In[0] != i || last.Weight.Shape[2] != 1 || last.Weight.Shape[3] != 1 || last.Geometry.Stride[0] > 1 {
+	if last.Op != operator.OpConv || len(last.In) != 1 || last.In[0] != i || last.Weight.Shape[2] != 1 ||
+		last.Weight.Shape[3] != 1 || last.Geometry.Stride[0] > 1 {
 		return nil
 	}
 	b := nodes[i].Noise

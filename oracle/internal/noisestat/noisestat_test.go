@@ -25,7 +25,9 @@ import (
 // TestUnknownNoise holds right devices whose noise the check cannot repeat.
 func TestUnknownNoise(t *testing.T) {
 	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
-		for kind, scale := range map[string]float64{"gaussian": 0.05, "laplace": 0.03, "multiplicative": 0.1, "dropout": 0.2} {
+		for kind, scale := range map[string]float64{
+			"gaussian": 0.05, "laplace": 0.03, "multiplicative": 0.1, "dropout": 0.2,
+		} {
 			r := rig.NewRig(t, precision, kind, scale)
 			e := r.Exam(r.Run(nil), false)
 			name := precision + ", " + kind
@@ -213,10 +215,13 @@ func TestWrongUnknownNoise(t *testing.T) {
 	}{
 		{"all realizations alike", "gaussian", 0.05, one, "the same noise for all realizations", 1},
 		{"all realizations alike, from 5", "gaussian", 0.05, rig.From(5, one), "the same noise for all realizations", 5},
-		{"the same at all steps", "laplace", 0.05, func(r *rig.Rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { *d = *r.Draws(1) }, "the same noise at every step", 2},
-		{"steps in pairs", "gaussian", 0.05, func(r *rig.Rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
-			*d = *r.Draws(t + t%2)
-		}, "steps share their noise", 2},
+		{"the same at all steps", "laplace", 0.05,
+			func(r *rig.Rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { *d = *r.Draws(1) },
+			"the same noise at every step", 2},
+		{"steps in pairs", "gaussian", 0.05,
+			func(r *rig.Rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+				*d = *r.Draws(t + t%2)
+			}, "steps share their noise", 2},
 		{"scale squared", "gaussian", 0.3, rig.Times(0.3), "noise scale squared", 1},
 		{"root of 2", "multiplicative", 0.1, rig.Times(math.Sqrt2), "noise scale larger by the root of 2", 1},
 		{"no noise at 6", "gaussian", 0.05, rig.At(6, rig.Times(0)), "noise scale changes with the steps", 6},
@@ -317,13 +322,14 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 				clear(y.Plane(n, 3))
 			}
 		}),
-		"a stale tile at one step": rig.At(4, rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
-			y := right.Clone()
-			for h := range 8 {
-				copy(y.Plane(1, 2)[h*y.W():h*y.W()+8], x.Plane(1, 2)[h*y.W():])
-			}
-			return y
-		})),
+		"a stale tile at one step": rig.At(4,
+			rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
+				y := right.Clone()
+				for h := range 8 {
+					copy(y.Plane(1, 2)[h*y.W():h*y.W()+8], x.Plane(1, 2)[h*y.W():])
+				}
+				return y
+			})),
 		"a bias": rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			for n := range y.N() {
@@ -401,7 +407,9 @@ func TestKurtosis(t *testing.T) {
 // TestChiZ holds the normal deviate of chi-square variables to tabulated
 // quantiles (P = 0.01 and 0.99; Abramowitz and Stegun, table 26.8).
 func TestChiZ(t *testing.T) {
-	for _, c := range [][3]float64{{10, 2.55821, -2.3263}, {10, 23.2093, 2.3263}, {100, 70.0648, -2.3263}, {100, 135.807, 2.3263}} {
+	for _, c := range [][3]float64{
+		{10, 2.55821, -2.3263}, {10, 23.2093, 2.3263}, {100, 70.0648, -2.3263}, {100, 135.807, 2.3263},
+	} {
 		if got := chiZ(c[1], c[0]); math.Abs(got-c[2]) > 0.03 {
 			t.Errorf("chiZ(%v, %v) = %v: want %v", c[1], c[0], got, c[2])
 		}
@@ -488,7 +496,11 @@ func TestWide(t *testing.T) {
 	for _, c := range []struct {
 		cov  []float64
 		want float64
-	}{{[]float64{7, 0, 0, 0, 7, 0, 0, 0, 7}, 1}, {[]float64{2, 2, 2, 2, 2, 2, 2, 2, 2}, math.Sqrt(3)}, {[]float64{3, 0, 0, 0, 0, 0, 0, 0, 0}, math.Sqrt(3)}} {
+	}{
+		{[]float64{7, 0, 0, 0, 7, 0, 0, 0, 7}, 1},
+		{[]float64{2, 2, 2, 2, 2, 2, 2, 2, 2}, math.Sqrt(3)},
+		{[]float64{3, 0, 0, 0, 0, 0, 0, 0, 0}, math.Sqrt(3)},
+	} {
 		if got := (&noiseTests{m: m, total: Sums{cov: c.cov}}).wide(); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("covariance %v: %v, want %v", c.cov, got, c.want)
 		}
@@ -513,8 +525,8 @@ func TestSparing(t *testing.T) {
 	}
 }
 
-// TestRefine: of channels that are much alike the factors that come nearest to rounded states may be far from what they are; the
-// mask that comes nearest is the right one.
+// TestRefine: of channels that are much alike the factors that come nearest to rounded states may be far from what they
+// are; the mask that comes nearest is the right one.
 func TestRefine(t *testing.T) {
 	t.Parallel()
 	const pixels, channels, p = 400, 6, 0.2
@@ -555,7 +567,8 @@ func TestRefine(t *testing.T) {
 	}
 }
 
-// TestPairsCorrelation: fields that are the same are, and two in which one pixel is far larger than all others say nothing by that.
+// TestPairsCorrelation: fields that are the same are, and two in which one pixel is far larger than all others say
+// nothing by that.
 func TestPairsCorrelation(t *testing.T) {
 	t.Parallel()
 	const n = 1000

@@ -207,7 +207,9 @@ func TestSwallowed(t *testing.T) {
 	} {
 		u := &Unseen{E: e, M: &Model{Kind: c.kind, sigma: c.sigma, W: [][]float64{{1, 1, 1, 1}}, Rows: []int{0}}}
 		hidden := tensor.Of(fp16.Float64, c.hidden, 1, 4, 1, 1)
-		st := &UnseenStep{BatchStep: &evidence.BatchStep{X: tensor.New(fp16.Float64, 1, 1, 1, 1)}, Centre: []float64{c.centre}}
+		st := &UnseenStep{
+			BatchStep: &evidence.BatchStep{X: tensor.New(fp16.Float64, 1, 1, 1, 1)}, Centre: []float64{c.centre},
+		}
 		if got := u.swallowed(st, hidden, 0, 0); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

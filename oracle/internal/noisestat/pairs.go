@@ -51,8 +51,8 @@ func (p *pairs) keep(f *Field, i, m, step int) {
 	p.kept[m*p.t+step-1] = v
 }
 
-// correlation returns that of two kept fields, and how many of its standard deviations it is: those of as many independent products,
-// or of these very ones, where a few numbers are far larger than all others.
+// correlation returns that of two kept fields, and how many of its standard deviations it is: those of as many
+// independent products, or of these very ones, where a few numbers are far larger than all others.
 func (p *pairs) correlation(m, t, n, u int) (c, z float64) {
 	a, b := p.kept[m*p.t+t], p.kept[n*p.t+u]
 	var ab, aa, bb, squares, count float64
@@ -136,14 +136,16 @@ func (p *pairs) judge(n *noiseTests, u *Unseen) (all []suspicion, strong bool) {
 			correlation, bad, since, first, who = sum/math.Sqrt(float64(p.pixels*p.k)), count, count, -1, -1
 		}
 		strong = strong || correlation/bad > 0.5
-		all = append(all, suspicion{a.name(bad / since), fmt.Sprintf("%s: correlation %.3f in %.0f of %.0f pairs", a, correlation/bad, bad, count), max(math.Abs(together), limit), first, who})
+		all = append(all, suspicion{a.name(bad / since), fmt.Sprintf("%s: correlation %.3f in %.0f of %.0f pairs",
+			a, correlation/bad, bad, count), max(math.Abs(together), limit), first, who})
 	}
 	// The kind of pairs that have most in common first.
 	sort.SliceStable(all, func(i, k int) bool { return cmp.Less(all[k].z, all[i].z) })
 	n.test("correlation of realizations", 0, 0, worst[true], limit+slack)
 	n.test("correlation of steps", 0, 0, worst[false], limit+slack)
 	if shared {
-		n.e.Report.Notes = append(n.e.Report.Notes, "engine batches share noise at steps with the same seed (base + first realization + step), as that seeding has it")
+		n.e.Report.Notes = append(n.e.Report.Notes, "engine batches share noise at steps with the same seed (base "+
+			"+ first realization + step), as that seeding has it")
 	}
 	return all, strong
 }

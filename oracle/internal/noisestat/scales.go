@@ -81,7 +81,11 @@ func (n *noiseTests) scales(u *Unseen) []suspicion {
 	case whole && wrong == 0 && off < 0:
 		return nil
 	case wrong > 0 && wrong < s.T-1 && s.T > 2 && wrong <= (s.T-1)/2:
-		return []suspicion{{"noise.noise-scale-changes-with-the-steps", fmt.Sprintf("the noise of %d of %d steps is not of the specified size, from step %d on (%.1f standard deviations)", wrong, s.T-1, first, worst), worst, first, 0}}
+		return []suspicion{
+			{"noise.noise-scale-changes-with-the-steps", fmt.Sprintf("the noise of %d of %d steps "+
+				"is not of the specified size, from step %d on (%.1f standard deviations)", wrong, s.T-1, first, worst),
+				worst, first, 0},
+		}
 	case off >= 0 && offs == 1 && s.M > 1 && !n.othersOff(u, off, limit):
 		var sum Sums
 		for t := range s.T - 1 {
@@ -90,14 +94,20 @@ func (n *noiseTests) scales(u *Unseen) []suspicion {
 		if first == 0 {
 			first = -1
 		}
-		return []suspicion{{"noise.noise-scale-of-one-realization", fmt.Sprintf("the noise of realization %d has %.3g times the specified size, that of the others is right", off, math.Sqrt(sum.size(k))), offZ, first, off}}
+		return []suspicion{
+			{"noise.noise-scale-of-one-realization", fmt.Sprintf("the noise of realization %d has %.3g times "+
+				"the specified size, that of the others is right", off, math.Sqrt(sum.size(k))), offZ, first, off},
+		}
 	}
 	c := math.Sqrt(level)
 	step := first
 	if step == 0 {
 		step = begin
 	}
-	return []suspicion{{n.scaleName(c), fmt.Sprintf("the noise has %.4g times the specified size (%.1f standard deviations)", c, z), z, step, 0}}
+	return []suspicion{
+		{n.scaleName(c),
+			fmt.Sprintf("the noise has %.4g times the specified size (%.1f standard deviations)", c, z), z, step, 0},
+	}
 }
 
 // othersOff reports whether realizations other than one have a wrong scale.

@@ -39,7 +39,10 @@ func (n *noiseTests) shape(u *Unseen) []suspicion {
 	if start == 0 {
 		return nil
 	}
-	return []suspicion{{"noise.noise-differs-between-channels", fmt.Sprintf("the noise of the outputs is not that of independent hidden channels of equal scale (%.1f standard deviations)%s", math.Abs(w.z), about(start)), w.z, -1, -1}}
+	return []suspicion{
+		{"noise.noise-differs-between-channels", fmt.Sprintf("the noise of the outputs is not that of independent "+
+			"hidden channels of equal scale (%.1f standard deviations)%s", math.Abs(w.z), about(start)), w.z, -1, -1},
+	}
 }
 
 // mean tests the mean of the noise. A mean of the draws shows in the direction
@@ -74,10 +77,12 @@ func (n *noiseTests) mean(u *Unseen) (s *suspicion, isNoise bool) {
 		t := n.since(draws)
 		along := t.drift * t.drift / t.drifts / t.Level(k) / square(t) // share of the mean that lies in the draws' direction
 		if along > 0.9 || n.m.Kind == noise.Multiplicative {
-			return &suspicion{"noise.noise-has-a-mean", fmt.Sprintf("the draws have a mean of %.3g times their standard deviation (%.1f standard deviations)%s", d.value, d.z, about(draws)), d.z, -1, -1}, true
+			return &suspicion{"noise.noise-has-a-mean", fmt.Sprintf("the draws have a mean of %.3g times their "+
+				"standard deviation (%.1f standard deviations)%s", d.value, d.z, about(draws)), d.z, -1, -1}, true
 		}
 	}
-	return &suspicion{"", fmt.Sprintf("the outputs have a mean that noise has not (%.1f standard deviations)%s", w.z, about(outputs)), w.z, -1, -1}, false
+	return &suspicion{"", fmt.Sprintf("the outputs have a mean that noise has not (%.1f standard deviations)%s",
+		w.z, about(outputs)), w.z, -1, -1}, false
 }
 
 // meanSlack widens the limit of a mean over sums whose z have that variance, since
@@ -115,7 +120,8 @@ func (n *noiseTests) distribution(u *Unseen) []suspicion {
 	if n.m.seen() {
 		what += ", once each is made as likely as a normal one,"
 	}
-	return []suspicion{{name, fmt.Sprintf("%s is %.2f, and %.2g by the specification (%.1f standard deviations)%s", what, w.value, n.m.excess(), math.Abs(w.z), about(start)), w.z, -1, -1}}
+	return []suspicion{{name, fmt.Sprintf("%s is %.2f, and %.2g by the specification (%.1f standard deviations)%s",
+		what, w.value, n.m.excess(), math.Abs(w.z), about(start)), w.z, -1, -1}}
 }
 
 // kurtosis returns the draws' excess kurtosis over the steps from a start on, whose
@@ -151,15 +157,20 @@ func (u *Unseen) heavy(t *Sums, k int) float64 {
 // neighbours tests whether the noise of near pixels is independent.
 func (n *noiseTests) neighbours(u *Unseen) []suspicion {
 	for i, d := range noiseLags {
-		start, w := n.from(fmt.Sprintf("correlation with the pixel at (%d,%d)", d[0], d[1]), 0, func(t *Sums, _ int) statistic {
-			l, level := t.lags[i], t.Level(n.k())
-			if l.count == 0 || level == 0 {
-				return statistic{}
-			}
-			return statistic{l.sum / level / l.count, l.sum / level / math.Sqrt(l.count), u.steady * math.Sqrt(l.count)}
-		})
+		start, w := n.from(fmt.Sprintf("correlation with the pixel at (%d,%d)", d[0], d[1]), 0,
+			func(t *Sums, _ int) statistic {
+				l, level := t.lags[i], t.Level(n.k())
+				if l.count == 0 || level == 0 {
+					return statistic{}
+				}
+				return statistic{l.sum / level / l.count, l.sum / level / math.Sqrt(l.count), u.steady * math.Sqrt(l.count)}
+			})
 		if start > 0 {
-			return []suspicion{{"noise.noise-correlated-in-space", fmt.Sprintf("the noise of a pixel and of that at (%d,%d) from it have the correlation %.3f (%.1f standard deviations)%s", d[0], d[1], w.value, math.Abs(w.z), about(start)), w.z, -1, -1}}
+			return []suspicion{
+				{"noise.noise-correlated-in-space",
+					fmt.Sprintf("the noise of a pixel and of that at (%d,%d) from it have the correlation %.3f (%.1f "+
+						"standard deviations)%s", d[0], d[1], w.value, math.Abs(w.z), about(start)), w.z, -1, -1},
+			}
 		}
 	}
 	return nil

@@ -29,7 +29,9 @@ type noiseTests struct {
 
 func newNoiseTests(e *facts.Gate, m *Model) *noiseTests {
 	s := e.States
-	n := &noiseTests{e: e, m: m, samples: make([][]Sums, s.M), rows: make([]areaSums, s.H+s.W+2), pairs: newPairs(e, len(m.Rows))}
+	n := &noiseTests{
+		e: e, m: m, samples: make([][]Sums, s.M), rows: make([]areaSums, s.H+s.W+2), pairs: newPairs(e, len(m.Rows)),
+	}
 	for i := range n.samples {
 		n.samples[i] = make([]Sums, s.T-1)
 	}
@@ -109,14 +111,19 @@ type suspicion struct {
 func (n *noiseTests) judge(u *Unseen) {
 	r, k := n.e.Report, len(n.m.Rows)
 	level := n.total.Level(k)
-	r.OneStep = report.StepError{MaxAbs: diff.Number(n.absMax), MeanAbs: diff.Number(measure.Ratio(n.absSum, n.count)), RMSOverExpected: diff.Number(math.Sqrt(level))}
+	r.OneStep = report.StepError{MaxAbs: diff.Number(n.absMax), MeanAbs: diff.Number(measure.Ratio(n.absSum, n.count)),
+		RMSOverExpected: diff.Number(math.Sqrt(level))}
 	if !(n.total.pixels > 0) {
-		n.e.Find(report.Finding{Verdict: report.NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing"})
+		n.e.Find(report.Finding{
+			Verdict: report.NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel " +
+				"a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing",
+		})
 		return
 	}
 	// The mean of |x| of a normal x is its deviation over 1.2533, the root of pi/2.
 	std := measure.Ratio(measure.Ratio(n.absSum, n.count)*1.2533, math.Sqrt(max(level, 1e-300)))
-	r.Expected = report.StepError{MeanAbs: diff.Number(std / 1.2533), MaxAbs: diff.Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
+	r.Expected = report.StepError{MeanAbs: diff.Number(std / 1.2533),
+		MaxAbs: diff.Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
 	logic := n.strange(u)
 	same, strong := n.pairs.judge(n, u)
 	near := n.neighbours(u)
@@ -153,11 +160,13 @@ func (n *noiseTests) judge(u *Unseen) {
 	switch {
 	case len(logic) > 0:
 		w := worstSuspicion(logic)
-		n.e.Find(report.Finding{Verdict: report.FailLogic, Gate: "noise", Step: w.step, Realization: w.m, Excess: diff.Number(math.Abs(w.z) / measure.ZLimit(1)),
+		n.e.Find(report.Finding{Verdict: report.FailLogic,
+			Gate: "noise", Step: w.step, Realization: w.m, Excess: diff.Number(math.Abs(w.z) / measure.ZLimit(1)),
 			Text: "what a step has more than the operator makes of the state before is not noise: " + w.text})
 	case len(odd) > 0:
 		o := odd[0]
-		n.e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: o.step, Realization: o.m, ID: o.name, Excess: diff.Number(math.Abs(o.z) / measure.ZLimit(1)), Text: o.text})
+		n.e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: o.step, Realization: o.m, ID: o.name,
+			Excess: diff.Number(math.Abs(o.z) / measure.ZLimit(1)), Text: o.text})
 	default:
 		r.Contract = "right within its noise, whose stream is unknown"
 	}
@@ -177,7 +186,8 @@ func worstSuspicion(all []suspicion) suspicion {
 // test adds a row to the report and says whether it is right.
 func (n *noiseTests) test(name string, value, want, z, limit float64) bool {
 	ok := math.Abs(z) <= limit
-	n.e.Report.Noise.Tests = append(n.e.Report.Noise.Tests, report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
+	n.e.Report.Noise.Tests = append(n.e.Report.Noise.Tests,
+		report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
 	return ok
 }
 
@@ -191,17 +201,20 @@ func (n *noiseTests) strange(u *Unseen) []suspicion {
 	for i, f := range n.features {
 		slackAll, slackOne := u.Slack(i, f)
 		if z := f.Coherent(); math.Abs(z) > limit+slackAll {
-			all = append(all, suspicion{text: fmt.Sprintf("it goes with %s, by %.1f standard deviations over all steps", f.Name, math.Abs(z)), z: z, step: -1, m: -1})
+			all = append(all, suspicion{text: fmt.Sprintf("it goes with %s, by %.1f standard deviations over all steps",
+				f.Name, math.Abs(z)), z: z, step: -1, m: -1})
 		}
 		if z := f.Coherent(); math.Abs(z) > math.Abs(worstZ) {
 			worst, worstZ = f.Name, z
 		}
 		if z := chiZ(f.squares/(1+float64(slackOne*slackOne)), f.n); z > limit {
-			all = append(all, suspicion{text: fmt.Sprintf("it goes with %s, here more and there less (%.1f standard deviations)", f.Name, z), z: z, step: -1, m: -1})
+			all = append(all, suspicion{text: fmt.Sprintf("it goes with %s, here more and there less (%.1f standard "+
+				"deviations)", f.Name, z), z: z, step: -1, m: -1})
 		}
 		for t := 1; t < s.T; t++ {
 			if z := measure.Ratio(f.stepNum[t], math.Sqrt(f.stepDen[t])); math.Abs(z) > limit+slackOne*math.Sqrt(float64(s.M)) {
-				all = append(all, suspicion{text: fmt.Sprintf("at step %d it goes with %s, by %.1f standard deviations", t, f.Name, math.Abs(z)), z: z, step: t, m: 0})
+				all = append(all, suspicion{text: fmt.Sprintf("at step %d it goes with %s, by %.1f standard deviations",
+					t, f.Name, math.Abs(z)), z: z, step: t, m: 0})
 				break
 			}
 		}
@@ -213,15 +226,20 @@ func (n *noiseTests) strange(u *Unseen) []suspicion {
 	for i := range n.rows {
 		if z := n.rows[i].z(n.k(), n.m.excess()) / wide; math.Abs(z) > areas+u.loose(n.rows[i].pixels) {
 			most, room = z, areas
-			all = append(all, suspicion{text: fmt.Sprintf("it is not as large in %s as elsewhere (%.1f standard deviations)", n.areaName(i), z), z: z, step: -1, m: -1})
+			all = append(all, suspicion{text: fmt.Sprintf("it is not as large in %s as elsewhere (%.1f standard "+
+				"deviations)", n.areaName(i), z), z: z, step: -1, m: -1})
 		} else if math.Abs(z) > math.Abs(most) {
 			most, room = z, areas+u.loose(n.rows[i].pixels)
 		}
 	}
 	n.test("size by row, column and border", 1, 1, most, room)
 	n.tile.z /= wide
-	if limit := measure.ZLimit(n.tile.tilesTested); !n.test("largest tile of 8x8 pixels", 1, 1, n.tile.z, limit+u.loose(64)) {
-		all = append(all, suspicion{text: fmt.Sprintf("at step %d it is larger in the tile at row %d, column %d of realization %d (%.1f standard deviations)", n.tile.step, n.tile.y, n.tile.x, n.tile.m, n.tile.z), z: n.tile.z, step: n.tile.step, m: n.tile.m})
+	if limit := measure.ZLimit(n.tile.tilesTested); !n.test("largest tile of 8x8 pixels", 1, 1, n.tile.z,
+		limit+u.loose(64)) {
+		all = append(all, suspicion{text: fmt.Sprintf(
+			"at step %d it is larger in the tile at row %d, column %d of realization %d (%.1f standard deviations)",
+			n.tile.step, n.tile.y, n.tile.x, n.tile.m, n.tile.z,
+		), z: n.tile.z, step: n.tile.step, m: n.tile.m})
 	}
 	return all
 }

@@ -21,7 +21,8 @@ import (
 func (e *gate) unseen() error {
 	m := NewModel(e.Evidence)
 	if m == nil {
-		e.Report.Notes = append(e.Report.Notes, "the noise is unknown and does not enter before a last 1x1 convolution: its statistics were not tested")
+		e.Report.Notes = append(e.Report.Notes,
+			"the noise is unknown and does not enter before a last 1x1 convolution: its statistics were not tested")
 		return nil
 	}
 	if m.Kind == noise.Dropout {

@@ -13,7 +13,8 @@ import (
 // realization.
 func FuzzProbes(f *testing.F) {
 	fsys := fstest.MapFS{
-		"case.json":   {Data: []byte(`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 2, "num_realizations": 2}, "weights_seed": 1}`)},
+		"case.json": {Data: []byte(`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": ` +
+			`{"num_timesteps": 2, "num_realizations": 2}, "weights_seed": 1}`)},
 		"probes.json": {},
 	}
 	c, err := rollout.OpenCaseFS(fsys, "f")
@@ -22,7 +23,8 @@ func FuzzProbes(f *testing.F) {
 	}
 	for _, s := range []string{
 		`{"probes": [{"name": "integer-fill", "what": "x"}, {"name": "mean-ladder", "value": 1e300, "what": ""}]}`,
-		`{"probes": []}`, `{"probes": null}`, `{"probes": [{}, {"value": "x"}]}`, `[]`, `{"probes": [{"name": "\u001b[2J"}, {}]}`,
+		`{"probes": []}`, `{"probes": null}`, `{"probes": [{}, {"value": "x"}]}`, `[]`,
+		`{"probes": [{"name": "\u001b[2J"}, {}]}`,
 	} {
 		f.Add([]byte(s))
 	}

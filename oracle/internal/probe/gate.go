@@ -27,7 +27,8 @@ func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	}
 	seen := map[string]bool{}
 	for _, f := range e.Findings() {
-		if f.Gate == "probe" || f.Realization < 0 || f.Realization >= len(all) || !strings.HasPrefix(string(f.Verdict), "FAIL") {
+		if f.Gate == "probe" || f.Realization < 0 || f.Realization >= len(all) ||
+			!strings.HasPrefix(string(f.Verdict), "FAIL") {
 			continue
 		}
 		p := all[f.Realization]
@@ -62,16 +63,20 @@ func (e *Gate) Poisoned(all []evidence.Probe) {
 	for m := range all {
 		clean := evidence.FirstPoison(s.At(m, 0)) < 0
 		next := s.At(m, s.T-1)
-		f := report.Finding{Verdict: report.FailLogic, Gate: "probe", Step: s.T - 1, Realization: m, Excess: diff.Number(math.Inf(1))}
+		f := report.Finding{
+			Verdict: report.FailLogic, Gate: "probe", Step: s.T - 1, Realization: m, Excess: diff.Number(math.Inf(1)),
+		}
 		switch at := evidence.FirstPoison(next); {
 		case clean && at >= 0:
 			f.Slice = evidence.Place(at, s.H, s.W)
-			f.Text = fmt.Sprintf("the probe nonfinite: the state of realization %d is %v at %s, though its input is finite: another sample's numbers reach it", m, next[at], f.Slice)
+			f.Text = fmt.Sprintf("the probe nonfinite: the state of realization %d is %v at %s, though its input "+
+				"is finite: another sample's numbers reach it", m, next[at], f.Slice)
 			e.Find(f)
 		case !clean && !poisonedBy(s.At(m, 0), next):
 			k := slices.IndexFunc(next, func(v float64) bool { return v == v })
 			f.Slice = evidence.Place(k, s.H, s.W)
-			f.Text = fmt.Sprintf("the probe nonfinite (%s): the state after it is %v at %s: a NaN was swallowed on the way", all[m].What, next[k], f.Slice)
+			f.Text = fmt.Sprintf("the probe nonfinite (%s): "+
+				"the state after it is %v at %s: a NaN was swallowed on the way", all[m].What, next[k], f.Slice)
 			e.Find(f)
 		}
 	}

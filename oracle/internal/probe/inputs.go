@@ -72,7 +72,8 @@ func (p *prober) ladders() (*probeCase, error) {
 	}{
 		{table.VarianceLadder, "white noise; the first convolution's output has a deviation of %g", varianceRungs},
 		{table.AmplitudeLadder, "white noise, large; the first convolution's output has a deviation of %g", amplitudeRungs},
-		{table.SubnormalLadder, "white noise, small; the first convolution's output has a deviation of %g, subnormal in float16", subnormalRungs},
+		{table.SubnormalLadder, "white noise, small; the first convolution's output has a deviation of %g, " +
+			"subnormal in float16", subnormalRungs},
 	} {
 		for _, std := range ladder.rungs {
 			if err := rung(ladder.name, ladder.what, std); err != nil {
@@ -90,16 +91,19 @@ func (p *prober) ladders() (*probeCase, error) {
 			return nil, err
 		}
 		if x != nil {
-			f.add(evidence.Probe{Name: table.MeanLadder, Value: reached, What: fmt.Sprintf("white noise about a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
+			f.add(evidence.Probe{Name: table.MeanLadder, Value: reached, What: fmt.Sprintf("white noise about "+
+				"a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
 		}
 		if reached < kappa {
 			break
 		}
 	}
-	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, inside"}, p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
-	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, in the corners"}, p.impulses(4/g, func(c int) (h, w int) {
-		return c % 2 * (p.shape.H - 1), (c/2 + c) % 2 * (p.shape.W - 1)
-	}))
+	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, inside"},
+		p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
+	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, in the corners"},
+		p.impulses(4/g, func(c int) (h, w int) {
+			return c % 2 * (p.shape.H - 1), (c/2 + c) % 2 * (p.shape.W - 1)
+		}))
 	f.add(evidence.Probe{Name: table.ConstantChannel, What: "zeros throughout"}, make([]float64, p.elements()))
 	one := make([]float64, p.elements())
 	for k := range one {

@@ -59,7 +59,8 @@ func (p *prober) integers() (*probeCase, error) {
 // probe.
 func (p *prober) accumulates() bool {
 	n, precision := p.m.Nodes, p.c.Rollout.Precision
-	return (precision == "float16" || precision == "bfloat16") && len(n) > 1 && n[0].Op == operator.OpConv && n[0].Weight.Shape[0] >= 4 && n[0].Weight.Shape[1] >= 3 && n[1].Op == operator.OpNorm && n[1].Norm != "batch"
+	return (precision == "float16" || precision == "bfloat16") && len(n) > 1 && n[0].Op == operator.OpConv &&
+		n[0].Weight.Shape[0] >= 4 && n[0].Weight.Shape[1] >= 3 && n[1].Op == operator.OpNorm && n[1].Norm != "batch"
 }
 
 // integerField returns integers from -3 to 3.

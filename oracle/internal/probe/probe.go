@@ -100,7 +100,8 @@ func (p *prober) size() (rollout.Shape, error) {
 		}
 	}
 	if side < 1 {
-		return rollout.Shape{}, fmt.Errorf("%s: operator.grid_size: missing: want the side of the images, or a trajectory", p.c.File)
+		return rollout.Shape{},
+			fmt.Errorf("%s: operator.grid_size: missing: want the side of the images, or a trajectory", p.c.File)
 	}
 	return rollout.Shape{C: channels, H: side, W: side}, nil
 }
@@ -197,7 +198,8 @@ func (p *prober) config(m int) ([]byte, error) {
 	}
 	return json.MarshalIndent(map[string]any{
 		"version": 1, "operator": from.Operator, "rollout": to,
-		"note": "probes: run it with the draws of noise.safetensors, or without noise; probes.json says what each realization is",
+		"note": "probes: run it with the draws of noise.safetensors, or without noise; " +
+			"probes.json says what each realization is",
 	}, "", " ")
 }
 

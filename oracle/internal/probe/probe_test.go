@@ -65,7 +65,9 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *facts.G
 	}
 	m := c.Rollout.Realizations
 	in := tensor.Of(fp16.Float32, x, m, shape.C, shape.H, shape.W)
-	e := facts.Begin(&evidence.Evidence{Ctx: t.Context(), Case: c, Op: op, Machine: emulate.New(op, c.Rollout), Mode: mode}, &facts.Facts{Report: &report.Report{FirstStep: -1}})
+	e := facts.Begin(&evidence.Evidence{
+		Ctx: t.Context(), Case: c, Op: op, Machine: emulate.New(op, c.Rollout), Mode: mode,
+	}, &facts.Facts{Report: &report.Report{FirstStep: -1}})
 	if e.Stream, err = c.OpenStream("", op, mode); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +108,11 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *facts.G
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, all := range map[string][]*safetensors.Tensor{"trajectory.safetensors": {start, s}, "layers.safetensors": dumped} {
-		if err := safetensors.WriteFile(filepath.Join(folder, name), all, map[string]string{"step": "1", "realization": "0"}); err != nil {
+	for name, all := range map[string][]*safetensors.Tensor{
+		"trajectory.safetensors": {start, s}, "layers.safetensors": dumped,
+	} {
+		if err := safetensors.WriteFile(filepath.Join(folder, name), all,
+			map[string]string{"step": "1", "realization": "0"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +151,9 @@ func sequentialStatistics(e *facts.Gate, d *emulate.Device) {
 			root := emulate.Single(1 / math.Sqrt(emulate.Single(emulate.Single(squares/float64(size))+n.Eps)))
 			for k := at; k < at+size; k++ {
 				c := k / hw % x.C()
-				y.Data[k] = emulate.Single(emulate.Single(emulate.Single(emulate.Single(x.Data[k]-mean)*root)*n.Weight.Data[c]) + n.Bias.Data[c])
+				y.Data[k] = emulate.Single(emulate.Single(
+					emulate.Single(emulate.Single(x.Data[k]-mean)*root)*n.Weight.Data[c],
+				) + n.Bias.Data[c])
 			}
 		}
 		return y, nil
@@ -157,8 +164,11 @@ func sequentialStatistics(e *facts.Gate, d *emulate.Device) {
 // promised, and a correct device answers them without a finding.
 func TestProbesOfRightDevices(t *testing.T) {
 	for name, want := range map[string][]string{
-		"convex_layer_tanh_mult": {"variance-ladder", "mean-ladder", "amplitude-ladder", "subnormal-ladder", "impulse", "constant-channel", "integer-fill", "accumulator", "nonfinite"},
-		"no_norm_no_noise":       {"variance-ladder", "amplitude-ladder", "subnormal-ladder", "impulse", "constant-channel", "integer-fill"},
+		"convex_layer_tanh_mult": {"variance-ladder", "mean-ladder", "amplitude-ladder", "subnormal-ladder", "impulse",
+			"constant-channel", "integer-fill", "accumulator", "nonfinite"},
+		"no_norm_no_noise": {
+			"variance-ladder", "amplitude-ladder", "subnormal-ladder", "impulse", "constant-channel", "integer-fill",
+		},
 	} {
 		dir := writeProbes(t, name)
 		var names []string
@@ -208,7 +218,8 @@ func TestProbesOfSmallFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: b.X, Draws: b.Draws, Step: 1, Device: &emulate.Device{Mode: e.Mode, State: fp16.Float64}}
+	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: b.X, Draws: b.Draws, Step: 1,
+		Device: &emulate.Device{Mode: e.Mode, State: fp16.Float64}}
 	if err := v.Compute(); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +233,9 @@ func TestProbesOfSmallFaults(t *testing.T) {
 		return of
 	}
 	d := *v.Device
-	d.Perturb = (&emulate.Legal{Machine: e.Machine, U: emulate.Accumulator(e.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + 1}).Disturb
+	d.Perturb = (&emulate.Legal{
+		Machine: e.Machine, U: emulate.Accumulator(e.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + 1,
+	}).Disturb
 	other, err := e.Machine.Step(&d, b.X, b.Draws.Rewind())
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +260,8 @@ func TestProbesOfSmallFaults(t *testing.T) {
 			continue
 		}
 		if !(of[h.Probe] > most/3 && of[h.Probe] > 10*right[h.Probe]) {
-			t.Errorf("%s: %s changes by %v, right devices by %v: not what shows it of %v; right %v", h.Name, h.Probe, of[h.Probe], right[h.Probe], of, right)
+			t.Errorf("%s: %s changes by %v, right devices by %v: not what shows it of %v; right %v",
+				h.Name, h.Probe, of[h.Probe], right[h.Probe], of, right)
 		}
 	}
 }
@@ -255,7 +269,9 @@ func TestProbesOfSmallFaults(t *testing.T) {
 // TestProbesOfWrongDevices: faults that a rollout's own states hardly show.
 func TestProbesOfWrongDevices(t *testing.T) {
 	dir := writeProbes(t, "convex_layer_tanh_mult")
-	replace := func(op operator.Op, f func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor) func(*facts.Gate, *emulate.Device) {
+	replace := func(
+		op operator.Op, f func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor,
+	) func(*facts.Gate, *emulate.Device) {
 		return func(e *facts.Gate, d *emulate.Device) {
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				if e.Machine.Nodes[i].Op != op {
@@ -270,29 +286,31 @@ func TestProbesOfWrongDevices(t *testing.T) {
 		change                  func(*facts.Gate, *emulate.Device)
 		probe                   string
 	}{
-		{"eps is missing", "ladders", "bfloat16", replace(operator.OpNorm, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
-			m := emulate.New(e.Op, e.Case.Rollout)
-			m.Nodes[i].Eps = 1e-30
-			y, err := m.Plain(d, i, in, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return y
-		}), "variance-ladder 0."},
-		{"squares overflow", "ladders", "float16", replace(operator.OpNorm, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
-			y, err := e.Machine.Plain(d, i, in, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for n := range y.N() { // a layer norm: one group a sample
-				for _, v := range in[0].Samples(n, n+1).Data {
-					if v*v > 65504 {
-						clear(y.Samples(n, n+1).Data)
+		{"eps is missing", "ladders", "bfloat16",
+			replace(operator.OpNorm, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+				m := emulate.New(e.Op, e.Case.Rollout)
+				m.Nodes[i].Eps = 1e-30
+				y, err := m.Plain(d, i, in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return y
+			}), "variance-ladder 0."},
+		{"squares overflow", "ladders", "float16",
+			replace(operator.OpNorm, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+				y, err := e.Machine.Plain(d, i, in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for n := range y.N() { // a layer norm: one group a sample
+					for _, v := range in[0].Samples(n, n+1).Data {
+						if v*v > 65504 {
+							clear(y.Samples(n, n+1).Data)
+						}
 					}
 				}
-			}
-			return y
-		}), "amplitude-ladder"},
+				return y
+			}), "amplitude-ladder"},
 		{"subnormal numbers are flushed", "ladders", "float16", func(e *facts.Gate, d *emulate.Device) {
 			d.Round = func(i int, y []float64, f fp16.Format) {
 				f.RoundSlice(y, y)
@@ -303,54 +321,59 @@ func TestProbesOfWrongDevices(t *testing.T) {
 				}
 			}
 		}, "ladder"},
-		{"taps are swapped", "integers", "bfloat16", replace(operator.OpConv, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
-			n := e.Machine.Nodes[i]
-			w := slices.Clone(n.Weight.Data)
-			w[0], w[len(w)-1] = w[len(w)-1], w[0]
-			return emulate.Conv(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
-		}), "integer-fill"},
-		{"an accumulator in bfloat16", "integers", "bfloat16", replace(operator.OpConv, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
-			if i != 0 {
-				return nil
-			}
-			n := e.Machine.Nodes[i]
-			y := (*tensor.Tensor)(nil)
-			for c := range in[0].C() { // channel after channel
+		{"taps are swapped", "integers", "bfloat16",
+			replace(operator.OpConv, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+				n := e.Machine.Nodes[i]
 				w := slices.Clone(n.Weight.Data)
-				for k := range w {
-					if k/(n.Weight.Shape[2]*n.Weight.Shape[3])%in[0].C() != c {
-						w[k] = 0
+				w[0], w[len(w)-1] = w[len(w)-1], w[0]
+				return emulate.Conv(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
+			}), "integer-fill"},
+		{"an accumulator in bfloat16", "integers", "bfloat16",
+			replace(operator.OpConv, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+				if i != 0 {
+					return nil
+				}
+				n := e.Machine.Nodes[i]
+				y := (*tensor.Tensor)(nil)
+				for c := range in[0].C() { // channel after channel
+					w := slices.Clone(n.Weight.Data)
+					for k := range w {
+						if k/(n.Weight.Shape[2]*n.Weight.Shape[3])%in[0].C() != c {
+							w[k] = 0
+						}
+					}
+					part := emulate.Conv(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry)
+					if y == nil {
+						y = tensor.Like(part)
+					}
+					for k, v := range part.Data {
+						y.Data[k] = fp16.BFloat16.Round(y.Data[k] + v)
 					}
 				}
-				part := emulate.Conv(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry)
-				if y == nil {
-					y = tensor.Like(part)
+				return y
+			}), "channel 7"},
+		{"a NaN is swallowed", "nonfinite", "float32",
+			replace(operator.OpAct, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+				y := tensor.Like(in[0])
+				act.Forward(y, in[0], e.Machine.Nodes[i].Act)
+				for k, v := range y.Data {
+					if v != v {
+						y.Data[k] = 0
+					}
 				}
-				for k, v := range part.Data {
-					y.Data[k] = fp16.BFloat16.Round(y.Data[k] + v)
-				}
-			}
-			return y
-		}), "channel 7"},
-		{"a NaN is swallowed", "nonfinite", "float32", replace(operator.OpAct, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
-			y := tensor.Like(in[0])
-			act.Forward(y, in[0], e.Machine.Nodes[i].Act)
-			for k, v := range y.Data {
-				if v != v {
-					y.Data[k] = 0
-				}
-			}
-			return y
-		}), "nonfinite"},
-		{"a NaN reaches the next sample", "nonfinite", "float32", replace(operator.OpNoise, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
-			y := in[0].Clone()
-			y.Plane(3, 0)[0] = y.Plane(2, 0)[0]
-			return y
-		}), "nonfinite"},
+				return y
+			}), "nonfinite"},
+		{"a NaN reaches the next sample", "nonfinite", "float32", replace(operator.OpNoise,
+			func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+				y := in[0].Clone()
+				y.Plane(3, 0)[0] = y.Plane(2, 0)[0]
+				return y
+			}), "nonfinite"},
 	} {
 		e := answerProbes(t, filepath.Join(dir, c.folder), c.precision, c.change)
 		found := slices.ContainsFunc(e.Report.Findings, func(f report.Finding) bool {
-			return f.Gate == "probe" && strings.Contains(f.Text, "the probe "+c.probe) || f.Gate == "probe" && strings.Contains(f.Text, c.probe)
+			return f.Gate == "probe" && strings.Contains(f.Text, "the probe "+c.probe) ||
+				f.Gate == "probe" && strings.Contains(f.Text, c.probe)
 		})
 		if !found {
 			t.Errorf("%s: the probe %s does not show it: %d findings", c.what, c.probe, len(e.Report.Findings))
@@ -365,7 +388,8 @@ func TestProbesOfWrongDevices(t *testing.T) {
 func TestProbeList(t *testing.T) {
 	dir := writeProbes(t, "no_norm_no_noise")
 	folder := filepath.Join(dir, "integers")
-	if err := os.WriteFile(filepath.Join(folder, evidence.ProbesFile), []byte(`{"probes": [{"name": "impulse"}]}`), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, evidence.ProbesFile), []byte(`{"probes": [{"name": "impulse"}]}`),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	c, err := rollout.OpenCase(folder)

@@ -60,7 +60,9 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 		if c.EngineBatch == 0 {
 			o.EngineBatch = c.Realizations
 		}
-		add("rollout.normalization-over-other-realizations", map[bool]string{true: "it is normalized over the whole batch", false: "each realization is normalized by itself"}[c.EngineBatch == 0], with(o))
+		add("rollout.normalization-over-other-realizations", map[bool]string{
+			true: "it is normalized over the whole batch", false: "each realization is normalized by itself",
+		}[c.EngineBatch == 0], with(o))
 	}
 	for _, n := range []rollout.Normalization{rollout.MinMax, rollout.ZScore} {
 		if n != c.Normalization {
@@ -71,13 +73,15 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 	}
 	worst := w.worst()
 	if c.Normalization == "" {
-		if a, b, ok := fit2(c.Clamp, w.Sample(w.Got, worst), w.Sample(w.X.Data, worst), w.Sample(w.claimed.Out.Data, worst)); ok {
+		if a, b, ok := fit2(c.Clamp, w.Sample(w.Got, worst), w.Sample(w.X.Data, worst),
+			w.Sample(w.claimed.Out.Data, worst)); ok {
 			name, what, weak := e.blendName(a, b)
 			add(name, what, func() ([]float64, error) { return e.blended(w, a, b), nil })
 			all[len(all)-1].weak = weak
 		}
 	} else if a, ok := fit1(w.Sample(w.Got, worst), w.Sample(w.want, worst)); ok {
-		add("rollout.state-scaled", fmt.Sprintf("it is multiplied by %.6g", a), func() ([]float64, error) { return measure.Scaled(w.want, a), nil })
+		add("rollout.state-scaled", fmt.Sprintf("it is multiplied by %.6g", a),
+			func() ([]float64, error) { return measure.Scaled(w.want, a), nil })
 		all[len(all)-1].weak = true
 	}
 	add("rollout.mean-removed-from-the-state", "the mean of each channel is taken out of it", func() ([]float64, error) {

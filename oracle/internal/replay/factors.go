@@ -60,7 +60,8 @@ func (e *Gate) factorSuspects(w *wrong) []suspect {
 		for r, f := range of {
 			snapped[r] = snap(f, k.are)
 		}
-		all = append(all, suspect{name: k.name, what: k.what, verdict: report.FailRNG, gate: "noise", masks: m.Kind == noise.Dropout, odd: k.are == nil,
+		all = append(all, suspect{name: k.name, what: k.what, verdict: report.FailRNG, gate: "noise",
+			masks: m.Kind == noise.Dropout, odd: k.are == nil,
 			step: func() ([]float64, error) { return w.multiplied(m.Kind, part, snapped) }})
 	}
 	return all
@@ -151,7 +152,8 @@ func (e *Gate) factorKinds(m *noisestat.Model, f []float64) (kinds []factorKind)
 		may("noise.no-noise", "it has no noise", 0)
 		may("noise.noise-missing-in-some-channels", "some channels have no noise", 0, 1)
 		least, most := extremes(f)
-		return append(kinds, factorKind{"noise.noise-scale-differs-by-channel", fmt.Sprintf("the noise of its channels has factors of its own (from %.4g to %.4g)", least, most), nil})
+		return append(kinds, factorKind{"noise.noise-scale-differs-by-channel",
+			fmt.Sprintf("the noise of its channels has factors of its own (from %.4g to %.4g)", least, most), nil})
 	}
 	p := e.Machine.Nodes[m.Node].Noise.Scale
 	may("noise.dropout-is-off", "no channel is dropped", 1)
@@ -161,11 +163,12 @@ func (e *Gate) factorKinds(m *noisestat.Model, f []float64) (kinds []factorKind)
 	if !otherFactor(f, p) {
 		return kinds
 	}
-	return append(kinds, factorKind{"noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)", nil})
+	return append(kinds,
+		factorKind{"noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)", nil})
 }
 
-// otherFactor reports whether most channels that are kept have another factor than 1/(1-p), by more than a number of 12 bits
-// that is near to it. What is less is a fault of the operator before it, which factors of channels make up for.
+// otherFactor reports whether most channels that are kept have another factor than 1/(1-p), by more than a number of 12
+// bits that is near to it. What is less is a fault of the operator before it, which factors of channels make up for.
 func otherFactor(f []float64, p float64) bool {
 	var off []float64
 	for _, v := range f {

@@ -77,9 +77,12 @@ func (e *Gate) Free() error {
 		distance = math.Sqrt(float64(g*distance*g*distance) + float64(oneStep*oneStep))
 		e.horizon(t, distance, std)
 		got := measure.RMSDiff(f.device(t), f.y.Data)
-		if e.Stream != nil && !faulty && !noted && oneStep > 0 && distance < freeHorizon*std && got > freeSlack*distance+1e-6*std {
+		if e.Stream != nil && !faulty && !noted && oneStep > 0 && distance < freeHorizon*std &&
+			got > freeSlack*distance+1e-6*std {
 			noted = true
-			e.Report.Notes = append(e.Report.Notes, fmt.Sprintf("free-running, state %d is %.2g from our own rollout, where single steps and growth make one expect %.2g; no single step is wrong", t, got, distance))
+			e.Report.Notes = append(e.Report.Notes,
+				fmt.Sprintf("free-running, state %d is %.2g from our own rollout, "+
+					"where single steps and growth make one expect %.2g; no single step is wrong", t, got, distance))
 		}
 	}
 	g := diff.Number(growth)

@@ -19,17 +19,18 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 	}
 	var all []suspect
 	add := func(name, what string, draws func() (noise.Draws, error)) {
-		all = append(all, suspect{name: name, what: what, verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
-			d, err := draws()
-			if err != nil {
-				return nil, err
-			}
-			y, err := w.claimed.Step(d)
-			if err != nil {
-				return nil, err
-			}
-			return y.Data, nil
-		}})
+		all = append(all,
+			suspect{name: name, what: what, verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
+				d, err := draws()
+				if err != nil {
+					return nil, err
+				}
+				y, err := w.claimed.Step(d)
+				if err != nil {
+					return nil, err
+				}
+				return y.Data, nil
+			}})
 	}
 	of := func(k, lo, hi, t int) func() (noise.Draws, error) {
 		return func() (noise.Draws, error) { return e.Stream.Draws(k, lo, hi, t) }
@@ -62,16 +63,18 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 		}
 		add(name, "each realization has "+p.name+" noise", change(mix))
 		if t > 1 {
-			add("noise.noise-of-another-realization-and-step", "each realization has "+p.name+" noise of the step before", func() (noise.Draws, error) {
-				return e.changedAt(w, t-1, mix)
-			})
+			add("noise.noise-of-another-realization-and-step",
+				"each realization has "+p.name+" noise of the step before", func() (noise.Draws, error) {
+					return e.changedAt(w, t-1, mix)
+				})
 		}
 	}
 	if w.Lo > 0 {
 		add("noise.every-engine-batch-has-the-same-noise", "it has the first engine batch's noise", of(0, 0, w.Hi-w.Lo, t))
 	}
 	if w.Hi-w.Lo > 1 && e.Stream.Name != "tape" && e.Stream.Name != "counter" {
-		add("noise.noise-seeded-by-realization", "each realization is seeded by itself", func() (noise.Draws, error) { return e.oneByOne(w) })
+		add("noise.noise-seeded-by-realization", "each realization is seeded by itself",
+			func() (noise.Draws, error) { return e.oneByOne(w) })
 	}
 	add("noise.noise-of-the-wrong-sign", "its noise has the other sign", change(func(_ []int, to, from []float64) {
 		for i, v := range from {
@@ -86,17 +89,20 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 			}
 		}
 	}))
-	add("noise.all-channels-share-their-noise", "all channels have the first one's noise", change(func(shape []int, to, from []float64) {
-		hw := len(from) / (shape[0] * shape[1])
-		for i := range from {
-			to[i] = from[i/(hw*shape[1])*hw*shape[1]+i%hw]
-		}
-	}))
+	add("noise.all-channels-share-their-noise", "all channels have the first one's noise",
+		change(func(shape []int, to, from []float64) {
+			hw := len(from) / (shape[0] * shape[1])
+			for i := range from {
+				to[i] = from[i/(hw*shape[1])*hw*shape[1]+i%hw]
+			}
+		}))
 	for k := 1; k <= 8; k++ {
 		for _, by := range []int{k, -k} {
-			add("noise.noise-shifted-in-the-stream", fmt.Sprintf("its noise is shifted by %d numbers", by), change(func(_ []int, to, from []float64) { Roll(to, from, by) }))
+			add("noise.noise-shifted-in-the-stream", fmt.Sprintf("its noise is shifted by %d numbers", by),
+				change(func(_ []int, to, from []float64) { Roll(to, from, by) }))
 			if w.Hi-w.Lo > 1 {
-				add("noise.noise-shifted-in-the-stream", fmt.Sprintf("its noise is shifted by %d numbers in each realization", by), change(func(shape []int, to, from []float64) {
+				add("noise.noise-shifted-in-the-stream", fmt.Sprintf("its noise is shifted by %d numbers in each "+
+					"realization", by), change(func(shape []int, to, from []float64) {
 					n := len(from) / shape[0]
 					for m := 0; m < len(from); m += n {
 						Roll(to[m:m+n], from[m:m+n], by)
@@ -107,7 +113,8 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 	}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		if f.Ulp(1) > w.claimed.D.Store[w.claimed.Noise].Ulp(1) {
-			add("noise.noise-in:"+f.String(), fmt.Sprintf("its draws are rounded to %v", f), change(func(_ []int, to, from []float64) { f.RoundSlice(to, from) }))
+			add("noise.noise-in:"+f.String(), fmt.Sprintf("its draws are rounded to %v", f),
+				change(func(_ []int, to, from []float64) { f.RoundSlice(to, from) }))
 		}
 	}
 	return slices.Concat(all, e.scaleSuspects(w), e.factorSuspects(w))
@@ -155,7 +162,8 @@ func (e *Gate) oneByOne(w *wrong) (noise.Draws, error) {
 			return nil, err
 		}
 		d := emulate.Keep(from)
-		if _, err := e.Machine.Plain(w.claimed.D, w.claimed.Noise, []*tensor.Tensor{w.claimed.Hidden().Samples(m-w.Lo, m-w.Lo+1)}, d); err != nil {
+		if _, err := e.Machine.Plain(w.claimed.D, w.claimed.Noise,
+			[]*tensor.Tensor{w.claimed.Hidden().Samples(m-w.Lo, m-w.Lo+1)}, d); err != nil {
 			return nil, err
 		}
 		if y.Kinds = d.Kinds; y.Data == nil {
@@ -192,23 +200,25 @@ func (e *Gate) scaleSuspects(w *wrong) []suspect {
 		} else if near(math.Sqrt2) {
 			name = "noise.noise-scale-larger-by-the-root-of-2"
 		}
-		all = append(all, suspect{name: name, what: fmt.Sprintf("its noise is %.6g times the specified one", c), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
-			noisy, err := e.Machine.Plain(w.claimed.D, w.claimed.Noise, []*tensor.Tensor{w.claimed.Hidden()}, w.Draws.Rewind())
-			if err != nil {
-				return nil, err
-			}
-			for i, h := range w.claimed.Hidden().Data {
-				noisy.Data[i] = h + float64(c*(noisy.Data[i]-h))
-			}
-			w.claimed.D.Store[w.claimed.Noise].RoundSlice(noisy.Data, noisy.Data)
-			return w.outOf(noisy)
-		}})
+		all = append(all, suspect{name: name, what: fmt.Sprintf("its noise is %.6g times the specified one", c),
+			verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
+				noisy, err := e.Machine.Plain(w.claimed.D, w.claimed.Noise, []*tensor.Tensor{w.claimed.Hidden()}, w.Draws.Rewind())
+				if err != nil {
+					return nil, err
+				}
+				for i, h := range w.claimed.Hidden().Data {
+					noisy.Data[i] = h + float64(c*(noisy.Data[i]-h))
+				}
+				w.claimed.D.Store[w.claimed.Noise].RoundSlice(noisy.Data, noisy.Data)
+				return w.outOf(noisy)
+			}})
 	}
 	n := e.Machine.Nodes[w.claimed.Noise].Noise
 	swap := map[noise.Type]noise.Type{noise.Gaussian: noise.Multiplicative, noise.Multiplicative: noise.Gaussian}
 	if other, ok := swap[n.Type]; ok {
 		n.Type = other
-		all = append(all, suspect{name: "noise.noise-enters-in-another-way", what: fmt.Sprintf("its noise is %v", other), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
+		all = append(all, suspect{name: "noise.noise-enters-in-another-way", what: fmt.Sprintf("its noise is %v",
+			other), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 			noisy := tensor.Like(w.claimed.Hidden())
 			if err := n.Apply(noisy, w.claimed.Hidden(), noise.Time{}, w.Draws.Rewind()); err != nil {
 				return nil, err

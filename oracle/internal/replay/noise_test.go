@@ -203,8 +203,8 @@ func TestNearlySpecified(t *testing.T) {
 	}
 }
 
-// TestColouredIsNoNoise: what a step has in place of the specified noise, twice as large, is another stream's if its pixels
-// are independent, and no noise if they are not.
+// TestColouredIsNoNoise: what a step has in place of the specified noise, twice as large, is another stream's if its
+// pixels are independent, and no noise if they are not.
 func TestColouredIsNoNoise(t *testing.T) {
 	for _, coloured := range []bool{false, true} {
 		r := rig.NewRig(t, "float32", "gaussian", .1)
@@ -230,8 +230,8 @@ func TestColouredIsNoNoise(t *testing.T) {
 	}
 }
 
-// TestFactorKinds: factors that are near to some numbers may be these, whichever are nearest, and may be any; those that are
-// near to none may be any alone.
+// TestFactorKinds: factors that are near to some numbers may be these, whichever are nearest, and may be any; those
+// that are near to none may be any alone.
 func TestFactorKinds(t *testing.T) {
 	r := rig.NewRig(t, "float32", "dropout", 0.04)
 	e := &Gate{r.Exam(r.Run(nil), true)}
@@ -241,7 +241,8 @@ func TestFactorKinds(t *testing.T) {
 		f    []float64
 		want string
 	}{
-		{[]float64{1.01, 0.995, nan}, "noise.dropout-is-off noise.other-dropout-masks noise.dropout-not-rescaled noise.dropout-factors-wrong"},
+		{[]float64{1.01, 0.995, nan},
+			"noise.dropout-is-off noise.other-dropout-masks noise.dropout-not-rescaled noise.dropout-factors-wrong"},
 		{[]float64{1.04, 0.001}, "noise.other-dropout-masks noise.dropout-not-rescaled noise.dropout-factors-wrong"},
 		{[]float64{25.01, -0.01, 25}, "noise.dropout-with-p-and-1-p-swapped noise.dropout-factors-wrong"},
 		{[]float64{0, 0.5, 1}, "noise.dropout-factors-wrong"},
@@ -257,26 +258,28 @@ func TestFactorKinds(t *testing.T) {
 			t.Errorf("factors %v may be %s, want %s", c.f, got, c.want)
 		}
 	}
-	if got := snap([]float64{0.98, 1.03, 0.02, nan, 0.5}, []float64{0, 1, 1.04}); !slices.Equal(got, []float64{1, 1.04, 0, 0, 0.5}) {
+	if got := snap([]float64{0.98, 1.03, 0.02, nan, 0.5}, []float64{0, 1, 1.04}); !slices.Equal(got,
+		[]float64{1, 1.04, 0, 0, 0.5}) {
 		t.Errorf("factors are taken for %v", got)
 	}
 }
 
-// TestFactorsNearSpecified: a dropout that rescales by a rate a little off is explained, though its factors are near to the
-// specified ones.
+// TestFactorsNearSpecified: a dropout that rescales by a rate a little off is explained, though its factors are near to
+// the specified ones.
 func TestFactorsNearSpecified(t *testing.T) {
 	r := rig.NewRig(t, "float32", "dropout", 0.1)
 	m := emulate.New(r.Op, r.Config)
-	f := suspected(t, r.Exam(r.Run(rig.From(3, func(_ *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-		d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
-			if m.Nodes[i].Op == operator.OpNoise {
-				hw := y.H() * y.W()
-				for k, v := range in[0].Data {
-					y.Data[k] = float64(v * dr.Data[0][k/hw] / 0.88)
+	f := suspected(t,
+		r.Exam(r.Run(rig.From(3, func(_ *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+				if m.Nodes[i].Op == operator.OpNoise {
+					hw := y.H() * y.W()
+					for k, v := range in[0].Data {
+						y.Data[k] = float64(v * dr.Data[0][k/hw] / 0.88)
+					}
 				}
 			}
-		}
-	})), true), 3)
+		})), true), 3)
 	if f == nil || f.Verdict != report.FailRNG || f.ID != "noise.dropout-factors-wrong" {
 		t.Errorf("found %+v", f)
 	}
@@ -287,16 +290,17 @@ func TestFactorSuspects(t *testing.T) {
 	r := rig.NewRig(t, "float32", "dropout", 0.3)
 	m := emulate.New(r.Op, r.Config)
 	suspects := func(keep float64) []suspect {
-		e := &Gate{r.Exam(r.Run(rig.From(1, func(_ *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
-				if m.Nodes[i].Op == operator.OpNoise {
-					hw := y.H() * y.W()
-					for k, v := range in[0].Data {
-						y.Data[k] = float64(v * dr.Data[0][k/hw] / keep)
+		e := &Gate{
+			r.Exam(r.Run(rig.From(1, func(_ *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+				d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+					if m.Nodes[i].Op == operator.OpNoise {
+						hw := y.H() * y.W()
+						for k, v := range in[0].Data {
+							y.Data[k] = float64(v * dr.Data[0][k/hw] / keep)
+						}
 					}
 				}
-			}
-		})), true)}
+			})), true)}
 		w, err := e.worstBatch(1)
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +321,8 @@ func TestFactorSuspects(t *testing.T) {
 	}
 }
 
-// TestOtherFactor: factors that are the specified ones but for a fault of the operator are no others; those of a half type are.
+// TestOtherFactor: factors that are the specified ones but for a fault of the operator are no others; those of a half
+// type are.
 func TestOtherFactor(t *testing.T) {
 	for _, c := range []struct {
 		times float64
@@ -340,7 +345,8 @@ func TestRawConstants(t *testing.T) {
 	e := r.Exam(r.Run(nil), true)
 	x, o := tensor.Of(fp16.Float64, []float64{100}, 1, 1, 1, 1), tensor.Of(fp16.Float64, []float64{3}, 1, 1, 1, 1)
 	round := fp16.Float32.Round
-	if got, want := e.Raw(&emulate.Device{Mode: e.Mode}, x, o).Data[0], round(.999)*100+round(1-.999)*3; math.Abs(got-want) > 1e-13 {
+	if got, want := e.Raw(&emulate.Device{Mode: e.Mode}, x, o).Data[0],
+		round(.999)*100+round(1-.999)*3; math.Abs(got-want) > 1e-13 {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

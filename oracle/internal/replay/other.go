@@ -38,8 +38,12 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 	if found || err != nil || m.Kind == noise.Dropout || !withExtremes(w, m.Kind) {
 		return found, err
 	}
-	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, ID: "noise.noise-differs-from-the-specified-draws", Weak: true, Excess: diff.Number(w.rms / w.floor),
-		Text: fmt.Sprintf("step %d is farthest from the claim's where the specified draws are largest: the device has others there", w.Step)})
+	e.Find(report.Finding{
+		Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization,
+		ID: "noise.noise-differs-from-the-specified-draws", Weak: true, Excess: diff.Number(w.rms / w.floor),
+		Text: fmt.Sprintf("step %d is farthest from the claim's where the specified draws are largest: "+
+			"the device has others there", w.Step),
+	})
 	return true, nil
 }
 
@@ -80,7 +84,8 @@ func (e *Gate) noiseLeft(w *wrong, m *noisestat.Model) (bool, error) {
 			return false, nil
 		}
 		name, text = "noise.dropout-of-elements-not-of-channels", "the dropped numbers are no whole channels"
-	case !(rest >= 0.02+unsure && 1-slope >= max(0.15*rest, 3*chance) || slope < 0.5 && 1-slope > measure.ZLimit(1)*chance):
+	case !(rest >= 0.02+unsure && 1-slope >= max(0.15*rest, 3*chance) ||
+		slope < 0.5 && 1-slope > measure.ZLimit(1)*chance):
 		if !goesWithDraws(m, w, excess, p.Hidden()) {
 			return false, nil
 		}
@@ -103,8 +108,11 @@ func (e *Gate) noiseLeft(w *wrong, m *noisestat.Model) (bool, error) {
 			return false, nil
 		}
 	}
-	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, ID: name, Weak: true, Excess: diff.Number(w.rms / w.floor),
-		Text: fmt.Sprintf("step %d is what the operator makes of the state before but for its noise: %s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size))})
+	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, ID: name,
+		Weak: true, Excess: diff.Number(w.rms / w.floor), Text: fmt.Sprintf(
+			"step %d is what the operator makes of the state before but for its noise: "+
+				"%s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size),
+		)})
 	return true, nil
 }
 

@@ -39,7 +39,8 @@ type Gate struct{ *facts.Gate }
 // noise found a fault, 0 if there is none; and whether the structure gate named its cause.
 func (e *Gate) firstFault() (step int, named bool) {
 	for _, f := range e.Findings() {
-		if f.Verdict == report.NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step && !(f.Step == step && f.Gate == "structure") {
+		if f.Verdict == report.NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step &&
+			!(f.Step == step && f.Gate == "structure") {
 			continue
 		}
 		step, named = f.Step, f.Gate == "structure" && f.Diagnosis != ""
@@ -84,8 +85,11 @@ func (e *Gate) suspects() error {
 			best.verdict = report.FailRollout
 		}
 	}
-	e.Find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, ID: best.name, Weak: best.weak,
-		Excess: diff.Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
+	e.Find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, ID: best.name,
+		Weak: best.weak, Excess: diff.Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf(
+			"step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t,
+			best.rms, best.what, w.rms, w.floor,
+		)})
 	return nil
 }
 
@@ -221,9 +225,9 @@ func (s *suspect) enough(rms float64) float64 {
 	return rms / 4
 }
 
-// floors is how many times the errors of right steps it may leave: less where the factors of a dropout may be any, which
-// make something of any fault. The errors of a coarse claim are known, and a right device leaves its own beside those of the
-// claim's step: two, and in the mean square a quarter more for how well they are known.
+// floors is how many times the errors of right steps it may leave: less where the factors of a dropout may be any,
+// which make something of any fault. The errors of a coarse claim are known, and a right device leaves its own beside
+// those of the claim's step: two, and in the mean square a quarter more for how well they are known.
 func (w *wrong) floors(s *suspect) float64 {
 	switch {
 	case w.claimed.D.Mode.Precision.Half():
@@ -273,7 +277,9 @@ func (e *Gate) stranger(w *wrong) error {
 	if least < 0.7 {
 		return nil
 	}
-	e.Report.Stranger = fmt.Sprintf("no step comes near to what the operator makes of the state before: its distance is %.2g times the operator's own share of the state or more; these may be other weights or another operator", least)
+	e.Report.Stranger = fmt.Sprintf("no step comes near to what the operator makes of the state before: "+
+		"its distance is %.2g times the operator's own share of the state or more; "+
+		"these may be other weights or another operator", least)
 	e.Report.Notes = append(e.Report.Notes, e.Report.Stranger)
 	return nil
 }

@@ -54,22 +54,31 @@ func TestSuspects(t *testing.T) {
 		verdict   report.Verdict
 		diagnosis string
 	}{
-		{"old state read", reads(func(_ *rig.Rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }), report.FailRollout, "operator reads an old state"},
-		{"another's state read", reads(func(_ *rig.Rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) }), report.FailLogic, "state of another realization"},
-		{"blend with another's", rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
-			return emulate.New(r.Op, r.Config).Advance(d, swapped(x), out)
-		}), report.FailRollout, "state of another realization"},
-		{"places changed", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor { return swapped(right) }), report.FailRollout, "realizations in each other's place"},
-		{"alpha swapped", config(func(c *rollout.Config) { c.Alpha = 1 - c.Alpha }), report.FailRollout, "alpha and 1 - alpha swapped"},
+		{"old state read", reads(func(_ *rig.Rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }),
+			report.FailRollout, "operator reads an old state"},
+		{"another's state read", reads(
+			func(_ *rig.Rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) },
+		), report.FailLogic, "state of another realization"},
+		{"blend with another's",
+			rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+				return emulate.New(r.Op, r.Config).Advance(d, swapped(x), out)
+			}), report.FailRollout, "state of another realization"},
+		{"places changed", rig.PolicyFault(
+			func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor { return swapped(right) },
+		), report.FailRollout, "realizations in each other's place"},
+		{"alpha swapped", config(func(c *rollout.Config) { c.Alpha = 1 - c.Alpha }), report.FailRollout,
+			"alpha and 1 - alpha swapped"},
 		{"alpha wrong", config(func(c *rollout.Config) { c.Alpha = 0.35 }), report.FailRollout, "alpha wrong"},
 		{"twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }), report.FailRollout, "policy applied twice"},
-		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), report.FailRollout, "another policy"},
+		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), report.FailRollout,
+			"another policy"},
 		{"leak", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := tensor.Of(right.Format, measure.Scaled(right.Data, 0.9), right.Shape...)
 			y.Format.RoundSlice(y.Data, y.Data)
 			return y
 		}), report.FailRollout, "state scaled"},
-		{"clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }), report.FailRollout, "clamp that was not asked for"},
+		{"clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }), report.FailRollout,
+			"clamp that was not asked for"},
 		{"channels reversed", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			for n := range y.N() {
@@ -96,8 +105,10 @@ func TestSuspects(t *testing.T) {
 			return y
 		}), report.FailRollout, "state read as bfloat16"},
 		{"no noise", draws(func(_ *rig.Rig, _ int, d *emulate.Draws) { clear(d.Data[0]) }), report.FailRNG, "no noise"},
-		{"last step's noise", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t - 1) }), report.FailRNG, "noise of another step"},
-		{"first step's noise", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(1) }), report.FailRNG, "the same noise at every step"},
+		{"last step's noise", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t - 1) }), report.FailRNG,
+			"noise of another step"},
+		{"first step's noise", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(1) }), report.FailRNG,
+			"the same noise at every step"},
 		{"sign", rig.Times(-1), report.FailRNG, "noise of the wrong sign"},
 		{"root of 2", rig.Times(math.Sqrt2), report.FailRNG, "noise scale larger by the root of 2"},
 		{"shifted", rig.Redraw(func(v []float64, _ int) []float64 {
@@ -112,10 +123,12 @@ func TestSuspects(t *testing.T) {
 			}
 			return y
 		}), report.FailRNG, "noise missing in some channels"},
-		{"another stream", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t + 1000) }), report.FailRNG, "another noise stream"},
+		{"another stream", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t + 1000) }), report.FailRNG,
+			"another noise stream"},
 		{"uniform", rig.Redraw(rig.Uniform), report.FailRNG, "noise differs from the specified draws"},
 		{"of few bits", rig.Redraw(fewBits), report.FailRNG, "noise differs from the specified draws"},
-		{"of few bits", rig.Redraw(fewBits), report.FailRNG, "noise differs from the specified draws"}, // in the other precision
+		// in the other precision
+		{"of few bits", rig.Redraw(fewBits), report.FailRNG, "noise differs from the specified draws"},
 	} {
 		precision := []string{"float32", "float16"}[i%2]
 		r := rig.NewRig(t, precision, "gaussian", 0.1)
@@ -266,7 +279,8 @@ func TestFree(t *testing.T) {
 	}
 	// Without output X_t is a X_{t-1}: differences shrink by a, and so do states.
 	e := r.Exam(r.Run(nil), true)
-	rig.Want(t, "contraction", rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).Free() })), "", "", 0)
+	rig.Want(t, "contraction",
+		rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).Free() })), "", "", 0)
 	if g := e.Report.GrowthPerStep; g == nil || math.Abs(float64(*g)-0.3) > 1e-3 || e.Report.Horizon != nil {
 		t.Errorf("contraction: growth %v, horizon %v: want 0.3, none", g, e.Report.Horizon)
 	}
@@ -300,7 +314,8 @@ func TestFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := &evidence.Evidence{Ctx: t.Context(), Case: c, Op: op, States: recorded, Machine: emulate.New(op, c.Rollout), Mode: operator.Mode{Precision: fp16.Float32}}
+	seen := &evidence.Evidence{Ctx: t.Context(), Case: c, Op: op, States: recorded, Machine: emulate.New(op, c.Rollout),
+		Mode: operator.Mode{Precision: fp16.Float32}}
 	if seen.Stream, err = c.OpenStream("", op, seen.Mode); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +328,8 @@ func TestFree(t *testing.T) {
 	s := r.Run(nil)
 	e = r.Exam(s, true)
 	e.Report.OneStep.MeanAbs = 1e-6
-	if rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).Free() })); e.Report.GrowthPerStep == nil || len(e.Report.Notes) != 0 {
+	if rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).Free() })); e.Report.GrowthPerStep ==
+		nil || len(e.Report.Notes) != 0 {
 		t.Errorf("growth %v, notes %q: want a growth and no note", e.Report.GrowthPerStep, e.Report.Notes)
 	}
 	// The same device with one wrong step is far from our own rollout.
@@ -335,7 +351,8 @@ func TestEnough(t *testing.T) {
 		s    suspect
 		want float64
 	}{
-		{suspect{name: "alpha wrong", verdict: report.FailRollout}, 0.25}, {suspect{name: "noise of another step", verdict: report.FailRNG}, 0.7},
+		{suspect{name: "alpha wrong", verdict: report.FailRollout}, 0.25},
+		{suspect{name: "noise of another step", verdict: report.FailRNG}, 0.7},
 		{suspect{name: "other dropout masks", verdict: report.FailRNG, masks: true}, 0.25},
 	} {
 		if got := c.s.enough(1); got != c.want {
@@ -350,7 +367,9 @@ func TestRoundingsOfTF32(t *testing.T) {
 	r := rig.FewChannels(t, "tf32", "", 0, 2, "silu")
 	r.Config.Policy, r.Size = rollout.Autoregressive, 8
 	s := r.Run(func(r *rig.Rig, step int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
-		l := &emulate.Legal{Machine: emulate.New(r.Op, r.Config), U: emulate.Accumulator(r.Mode), Lambda: 1, Member: uint64(step)}
+		l := &emulate.Legal{
+			Machine: emulate.New(r.Op, r.Config), U: emulate.Accumulator(r.Mode), Lambda: 1, Member: uint64(step),
+		}
 		d.Perturb, d.Sum = l.Disturb, l.Sum
 	})
 	e := &Gate{r.Exam(s, true)}
@@ -403,8 +422,8 @@ func TestRolled(t *testing.T) {
 	}
 }
 
-// TestSilentChannel: a hidden channel that is zero everywhere has any factor. The others' are what they are near to, not
-// what the states show of them, in TF32 too, whose right steps are so near.
+// TestSilentChannel: a hidden channel that is zero everywhere has any factor. The others' are what they are near to,
+// not what the states show of them, in TF32 too, whose right steps are so near.
 func TestSilentChannel(t *testing.T) {
 	r := rig.NewRig(t, "tf32", "dropout", 0.3)
 	config := r.Op.Config
@@ -436,14 +455,15 @@ func TestSilentChannel(t *testing.T) {
 	}
 }
 
-// TestFloors: factors of any size, one for each channel, must leave less than what is named; and of a claim whose errors are
-// known a name must leave what right devices do.
+// TestFloors: factors of any size, one for each channel, must leave less than what is named; and of a claim whose
+// errors are known a name must leave what right devices do.
 func TestFloors(t *testing.T) {
 	for _, c := range []struct {
 		precision string
 		s         suspect
 		want      float64
-	}{{"float32", suspect{masks: true}, 4}, {"float32", suspect{odd: true}, 4}, {"tf32", suspect{masks: true, odd: true}, 2},
+	}{{"float32", suspect{masks: true}, 4}, {"float32", suspect{odd: true}, 4},
+		{"tf32", suspect{masks: true, odd: true}, 2},
 		{"float16", suspect{}, math.Sqrt(2.5)}, {"bfloat16", suspect{masks: true, odd: true}, math.Sqrt(2.5)}} {
 		r := rig.NewRig(t, c.precision, "", 0)
 		w, err := (&Gate{r.Exam(r.Run(nil), true)}).wrongStep(0, 1)
@@ -456,15 +476,19 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestNamesExplain: a layer norm whose root is off scales most of the operator's output, as another dt does. What a fitted dt leaves
-// of it, the shifts that are not scaled, is more than right devices have: it is not the name.
+// TestNamesExplain: a layer norm whose root is off scales most of the operator's output, as another dt does. What a
+// fitted dt leaves of it, the shifts that are not scaled, is more than right devices have: it is not the name.
 func TestNamesExplain(t *testing.T) {
 	for _, precision := range []string{"float16", "bfloat16"} {
 		for bits := range 3 {
 			r := rig.NewRig(t, precision, "", 0)
 			var err error
-			if r.Op, err = operator.Init(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{{Op: "conv", Name: "c", OutChannels: 8, KernelSize: 3},
-				{Op: "norm", Name: "n", Normalization: "layer"}, {Op: "act", Name: "a", Activation: "relu"}, {Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3}}}, 5); err != nil {
+			if r.Op, err = operator.Init(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{
+				{Op: "conv", Name: "c", OutChannels: 8, KernelSize: 3},
+				{Op: "norm", Name: "n", Normalization: "layer"},
+				{Op: "act", Name: "a", Activation: "relu"},
+				{Op: "conv", Name: "out", OutChannels: 3, KernelSize: 3},
+			}}, 5); err != nil {
 				t.Fatal(err)
 			}
 			r.Config.Policy, r.Config.Dt = rollout.Residual, 0.05

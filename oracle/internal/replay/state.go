@@ -35,7 +35,8 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 	for back := 2; back <= min(t, 4); back++ {
 		u := t - back
 		what := fmt.Sprintf("state %d", u)
-		add("rollout.operator-reads-an-old-state", "the operator reads "+what+", while the policy has the state before", read(recorded(u)))
+		add("rollout.operator-reads-an-old-state", "the operator reads "+what+", while the policy has the state before",
+			read(recorded(u)))
 		add("rollout.step-from-an-old-state", "it starts from "+what, whole(recorded(u), t))
 	}
 	if t > 4 {
@@ -52,10 +53,12 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 		return true
 	}
 	if u := s.T - 1; u > t && alive(u) {
-		add("rollout.stored-states-share-one-buffer", fmt.Sprintf("it is state %d, as it is stored", u), func() ([]float64, error) { return recorded(u)().Data, nil })
+		add("rollout.stored-states-share-one-buffer", fmt.Sprintf("it is state %d, as it is stored", u),
+			func() ([]float64, error) { return recorded(u)().Data, nil })
 	}
 	if t+1 < s.T {
-		add("rollout.two-states-in-each-other-place", fmt.Sprintf("states %d and %d have changed places", t, t+1), whole(recorded(t+1), t+1))
+		add("rollout.two-states-in-each-other-place", fmt.Sprintf("states %d and %d have changed places", t, t+1),
+			whole(recorded(t+1), t+1))
 	}
 	for _, u := range []int{t, t + 1} {
 		if u < s.T {

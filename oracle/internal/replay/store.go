@@ -18,14 +18,16 @@ import (
 // alone. A part that is as it was before, is (see outlived).
 func (e *Gate) storeSuspects(w *wrong) []suspect {
 	s := e.States
-	all := []suspect{{name: "rollout.channels-in-another-order", what: "its channels are stored in another order", verdict: report.FailRollout, gate: "rollout",
+	all := []suspect{{name: "rollout.channels-in-another-order", what: "its channels are stored in another order",
+		verdict: report.FailRollout, gate: "rollout",
 		step: func() ([]float64, error) { return w.reordered(), nil }}}
 	part := func(name, what string, source func(m int) []float64) {
 		all = append(all, suspect{name: name, what: what, verdict: report.FailLogic, gate: "rollout",
 			step: func() ([]float64, error) { return w.patched(source), nil }})
 	}
 	for back := 1; back <= min(w.Step, 3); back++ {
-		part(Stale, fmt.Sprintf("some of its numbers are those of state %d", w.Step-back), func(m int) []float64 { return s.At(m, w.Step-back) })
+		part(Stale, fmt.Sprintf("some of its numbers are those of state %d", w.Step-back),
+			func(m int) []float64 { return s.At(m, w.Step-back) })
 	}
 	for _, p := range mixings(w.Hi - w.Lo) {
 		part("rollout.part-of-the-state-is-another-realization-s", "some of its numbers are "+p.name, func(m int) []float64 {
@@ -36,9 +38,11 @@ func (e *Gate) storeSuspects(w *wrong) []suspect {
 		})
 	}
 	zeros := make([]float64, s.CHW())
-	part("rollout.part-of-the-state-is-not-written", "some of its numbers, which are zero, are left out", func(int) []float64 { return zeros })
+	part("rollout.part-of-the-state-is-not-written", "some of its numbers, which are zero, are left out",
+		func(int) []float64 { return zeros })
 	if i, ok := w.flipped(); ok {
-		all = append(all, suspect{name: "rollout.a-bit-has-flipped", what: "one bit of element " + evidence.Place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: report.FailLogic, gate: "rollout",
+		all = append(all, suspect{name: "rollout.a-bit-has-flipped", what: "one bit of element " +
+			evidence.Place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: report.FailLogic, gate: "rollout",
 			step: func() ([]float64, error) {
 				y := append([]float64(nil), w.want...)
 				y[i] = w.Got[i]

@@ -30,7 +30,9 @@ func NewExam(t *testing.T, c *rollout.Case, mode operator.Mode, noise string) *f
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := facts.Begin(&evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, Machine: emulate.New(op, c.Rollout), States: states, Mode: mode}, &facts.Facts{Report: &report.Report{FirstStep: -1}})
+	e := facts.Begin(&evidence.Evidence{
+		Ctx: context.Background(), Case: c, Op: op, Machine: emulate.New(op, c.Rollout), States: states, Mode: mode,
+	}, &facts.Facts{Report: &report.Report{FirstStep: -1}})
 	if noise != "unknown" {
 		if e.Stream, err = c.OpenStream(noise, op, mode); err != nil {
 			t.Fatal(err)
@@ -109,7 +111,8 @@ func (r *Recording) Examine(t *testing.T, layers facts.Check, step string, witho
 	}
 	var b bytes.Buffer
 	_, lo, hi := evidence.BatchOf(r.Exam.Case.Rollout, r.from)
-	if err := safetensors.Write(&b, all, map[string]string{"step": step, "realization": fmt.Sprint(r.from), "batch": fmt.Sprint(hi - lo)}); err != nil {
+	if err := safetensors.Write(&b, all,
+		map[string]string{"step": step, "realization": fmt.Sprint(r.from), "batch": fmt.Sprint(hi - lo)}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := safetensors.Parse("layers", b.Bytes())

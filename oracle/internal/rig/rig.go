@@ -51,8 +51,8 @@ type Mischief func(r *Rig, t int, d *emulate.Device, draws *emulate.Draws, befor
 // NewRig returns a rig with noise of that type ("" for none) and scale.
 func NewRig(t *testing.T, precision, noiseType string, scale float64) *Rig {
 	t.Helper()
-	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: "instance", NoiseType: noiseType, NoiseScale: scale}, 5)
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3,
+		KernelSize: 3, Activation: "gelu", Normalization: "instance", NoiseType: noiseType, NoiseScale: scale}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,9 @@ func NewRig(t *testing.T, precision, noiseType string, scale float64) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Rig{T: t, Op: op, Config: rollout.Config{Policy: rollout.Convex, Alpha: 0.3, Timesteps: 9, Realizations: 3, BaseSeed: 7}, Mode: mode, Size: 16}
+	return &Rig{T: t, Op: op, Config: rollout.Config{
+		Policy: rollout.Convex, Alpha: 0.3, Timesteps: 9, Realizations: 3, BaseSeed: 7,
+	}, Mode: mode, Size: 16}
 }
 
 func (r *Rig) stream() *rollout.Stream {
@@ -144,8 +146,9 @@ func (r *Rig) Run(f Mischief) *rollout.States {
 
 // Exam returns a check of states; the noise is known or not.
 func (r *Rig) Exam(s *rollout.States, known bool) *facts.Gate {
-	e := &evidence.Evidence{Ctx: context.Background(), Case: &rollout.Case{File: "rig", Operator: r.Op.Config, Rollout: r.Config}, Op: r.Op, States: s,
-		Machine: emulate.New(r.Op, r.Config), Mode: r.Mode}
+	e := &evidence.Evidence{Ctx: context.Background(), Case: &rollout.Case{
+		File: "rig", Operator: r.Op.Config, Rollout: r.Config,
+	}, Op: r.Op, States: s, Machine: emulate.New(r.Op, r.Config), Mode: r.Mode}
 	if known {
 		e.Stream = r.stream()
 	}
@@ -188,7 +191,8 @@ func Want(t *testing.T, name string, f *report.Finding, verdict report.Verdict, 
 	case verdict != "" && f == nil:
 		t.Errorf("%s: no finding: want %s, %q at step %d", name, verdict, diagnosis, step)
 	case verdict != "" && (f.Verdict != verdict || f.Diagnosis != diagnosis || f.Step != step):
-		t.Errorf("%s: %s, %q at step %d (%s): want %s, %q at step %d", name, f.Verdict, f.Diagnosis, f.Step, f.Text, verdict, diagnosis, step)
+		t.Errorf("%s: %s, %q at step %d (%s): want %s, %q at step %d",
+			name, f.Verdict, f.Diagnosis, f.Step, f.Text, verdict, diagnosis, step)
 	}
 }
 
@@ -219,7 +223,9 @@ func At(step int, f Mischief) Mischief {
 }
 
 // PolicyFault is mischief in the policy.
-func PolicyFault(f func(r *Rig, d *emulate.Device, x, right *tensor.Tensor, out *tensor.Tensor) *tensor.Tensor) Mischief {
+func PolicyFault(
+	f func(r *Rig, d *emulate.Device, x, right *tensor.Tensor, out *tensor.Tensor) *tensor.Tensor,
+) Mischief {
 	return func(r *Rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
 		plain := *d
 		m := emulate.New(r.Op, r.Config)

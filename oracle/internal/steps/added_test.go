@@ -42,7 +42,8 @@ func TestAddedNoise(t *testing.T) {
 		bench.device = func(int) *emulate.Device { return bench.correct(p, 1) }
 		r := bench.check()
 		if len(r.Findings) > 0 || !strings.Contains(r.Contract, emulate.AddedHow) {
-			t.Errorf("%s, steps: contract %q, findings %v: want the noise %s", precision, r.Contract, r.Findings, emulate.AddedHow)
+			t.Errorf("%s, steps: contract %q, findings %v: want the noise %s",
+				precision, r.Contract, r.Findings, emulate.AddedHow)
 		}
 		bench.gate.use = bench.gate.claim
 		if found, err := bench.gate.otherwise(); err != nil || !found || !bench.gate.use.Added {

@@ -69,7 +69,9 @@ func (h *spreads) alikeNote(all []*stepFigures) string {
 	for _, f := range all {
 		if x := apart.hold(f); x != nil && x.excess > most && h.judge(f) == nil {
 			most = x.excess
-			note = fmt.Sprintf("step %d%s: %.3g times as far from the claimed arithmetic as correct devices are where no two pixels are the same; here %.3g pixels, on average, have the same surroundings and round alike", f.step, in(x.slice), x.excess, f.alike)
+			note = fmt.Sprintf("step %d%s: %.3g times as far from the claimed arithmetic "+
+				"as correct devices are where no two pixels are the same; here %.3g pixels, on average, "+
+				"have the same surroundings and round alike", f.step, in(x.slice), x.excess, f.alike)
 		}
 	}
 	return note

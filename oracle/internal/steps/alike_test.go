@@ -32,7 +32,8 @@ func TestLookAlikes(t *testing.T) {
 		{"a constant", fill(func(c, _, _ int) float64 { return float64(c) }), 1, n * (15*15 + 2*25 + 2*9 + 4) / 35.},
 		{"columns", fill(func(_, _, x int) float64 { return float64(x) }), 1, n * 7 * (9 + 1 + 1) / 35.},
 		{"columns, each pixel by itself", fill(func(_, _, x int) float64 { return float64(x) }), 0, n * 5},
-		{"below half an ulp", fill(func(_, y, x int) float64 { return 1 + 1e-4*float64(y*w+x)/35 }), 1, n * (15*15 + 2*25 + 2*9 + 4) / 35.},
+		{"below half an ulp", fill(func(_, y, x int) float64 { return 1 + 1e-4*float64(y*w+x)/35 }), 1,
+			n * (15*15 + 2*25 + 2*9 + 4) / 35.},
 		{"random numbers", fill(func(int, int, int) float64 { return r.NormFloat64() }), 1, 1},
 	} {
 		if got := lookAlikes(s.x, fp16.Float16, s.reach); math.Abs(got-s.want) > 1e-12 {

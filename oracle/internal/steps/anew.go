@@ -36,8 +36,9 @@ func (g *stepGate) rounds(b *evidence.BatchStep, alike float64, chance bool) int
 	return 0
 }
 
-// another returns the states that follow on one more device: of a fine claim, one that forms convolutions as products of matrices, where pixels that
-// are alike have errors that differ by their block, and a norm divides by what differs; of a half type, rounded anew.
+// another returns the states that follow on one more device: of a fine claim, one that forms convolutions as products
+// of matrices, where pixels that are alike have errors that differ by their block, and a norm divides by what differs;
+// of a half type, rounded anew.
 func (g *stepGate) another(b *evidence.BatchStep, device int) (*tensor.Tensor, error) {
 	if g.claim.Half() {
 		return g.anew(b, device)
@@ -97,10 +98,12 @@ func (g *stepGate) roundsAt(i int, of []fp16.Format) (stored bool, bias []float6
 	case at == 0:
 		return false, nil
 	case of[i] != f: // convolutions round what they read
-		return slices.ContainsFunc(nodes, func(r operator.Node) bool { return r.Op == operator.OpConv && slices.Contains(r.In, i) }), nil
+		return slices.ContainsFunc(nodes,
+			func(r operator.Node) bool { return r.Op == operator.OpConv && slices.Contains(r.In, i) }), nil
 	case n.Op == operator.OpAct && n.Act == act.ReLU, n.Op == operator.OpOther && emulate.KindOf(n.Other) == emulate.Moves:
 		return false, nil // what comes in is rounded, and comes out as it is
-	case n.Op == operator.OpConv && n.Bias != nil && g.claim.Points&emulate.AtBias != 0 && slices.ContainsFunc(n.Bias.Data, func(v float64) bool { return v != 0 }):
+	case n.Op == operator.OpConv && n.Bias != nil && g.claim.Points&emulate.AtBias != 0 &&
+		slices.ContainsFunc(n.Bias.Data, func(v float64) bool { return v != 0 }):
 		bias = n.Bias.Data
 	}
 	return at != emulate.AtOut, bias

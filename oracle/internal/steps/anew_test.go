@@ -18,7 +18,8 @@ import (
 // constantBench is a rollout in bfloat16 from a start without pattern.
 func constantBench(t *testing.T, norm string) *stepBench {
 	b := newStepBench(t, "bfloat16", "cuda", norm, rollout.Config{Policy: rollout.Autoregressive})
-	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "silu", Normalization: norm}, "none")
+	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "silu", Normalization: norm}, "none")
 	b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, 1) }
 	b.start = func(x []float64) {
 		for i := range x {
@@ -51,8 +52,10 @@ func TestConstantStates(t *testing.T) {
 			t.Errorf("%.3g pixels alike, a scale of %.3g numbers: one number may be more than 40 deviations off", m.alike, m.of)
 		}
 		note := strings.Contains(strings.Join(r.Notes, "; "), "have the same surroundings and round alike")
-		if note != c.note || slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Verdict.Failed() }) != c.find {
-			t.Errorf("a column %v ulps off, peak %.3g: notes %q, findings %v", c.ulps, float64(r.Steps[0].Peak), r.Notes, r.Findings)
+		if note != c.note ||
+			slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Verdict.Failed() }) != c.find {
+			t.Errorf("a column %v ulps off, peak %.3g: notes %q, findings %v",
+				c.ulps, float64(r.Steps[0].Peak), r.Notes, r.Findings)
 		}
 	}
 }
@@ -61,10 +64,13 @@ func TestConstantStates(t *testing.T) {
 // claim's emulation, where that has as many independent numbers.
 func TestAnew(t *testing.T) {
 	t.Parallel()
-	for _, c := range [][3]string{{"batch", "gelu"}, {"instance", "gelu"}, {"group", "gelu"}, {"group", "relu"}, {"instance", "relu"}, {"batch", "gelu", "gaussian"}, {"instance", "relu", "multiplicative"}} {
+	for _, c := range [][3]string{{"batch", "gelu"}, {"instance", "gelu"}, {"group", "gelu"}, {"group", "relu"},
+		{"instance", "relu"}, {"batch", "gelu", "gaussian"}, {"instance", "relu", "multiplicative"}} {
 		b := newStepBench(t, "bfloat16", "cuda", c[0], rollout.Config{Policy: rollout.Convex, Alpha: .3})
-		b.build(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: c[1], Normalization: c[0], NoiseType: c[2], NoiseScale: 3},
-			map[bool]string{true: "none", false: "counter"}[c[2] == ""])
+		b.build(operator.Config{
+			NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: c[1],
+			Normalization: c[0], NoiseType: c[2], NoiseScale: 3,
+		}, map[bool]string{true: "none", false: "counter"}[c[2] == ""])
 		b.run()
 		m := b.measured(1)
 		g := b.gate

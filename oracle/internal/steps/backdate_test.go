@@ -39,7 +39,8 @@ func TestBackdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Found = []report.Finding{{Verdict: report.FailPrecision, Gate: "filter", Step: 7}}
-	if err := g.backdate(0, &match.Tried{H: h, Scope: trial.Everywhere, Near: true, Match: measure.Match{C: 1}}); err != nil {
+	if err := g.backdate(0, &match.Tried{H: h, Scope: trial.Everywhere, Near: true, Match: measure.Match{C: 1}}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if f := e.Found[0]; f.Step != 4 {

@@ -32,9 +32,11 @@ func TestBudgetSpent(t *testing.T) {
 		b.gate.e.Until = time.Now().Add(-time.Second)
 		r := b.check()
 		if len(r.Steps) != stepBenchSteps || len(r.Filters) > 0 || !slices.Equal(r.Skipped, c.skipped) {
-			t.Errorf("factor %v: %d steps, filters %v, skipped %q: want %d, none and %q", c.factor, len(r.Steps), r.Filters, r.Skipped, stepBenchSteps, c.skipped)
+			t.Errorf("factor %v: %d steps, filters %v, skipped %q: want %d, none and %q",
+				c.factor, len(r.Steps), r.Filters, r.Skipped, stepBenchSteps, c.skipped)
 		}
-		if found := len(r.Findings) > 0 && r.Findings[0].Step == 2 && r.Findings[0].Diagnosis == ""; found != (c.factor != 1) {
+		if found := len(r.Findings) > 0 && r.Findings[0].Step == 2 &&
+			r.Findings[0].Diagnosis == ""; found != (c.factor != 1) {
 			t.Errorf("factor %v: findings %v", c.factor, r.Findings)
 		}
 	}
@@ -68,7 +70,8 @@ func TestBudgetEnds(t *testing.T) {
 	if tried != first+1 {
 		t.Errorf("%d hypotheses of %d came up, the time was up after %d", tried, small, first+1)
 	}
-	if len(r.Filters) == 0 || len(r.Skipped) == 0 || !strings.HasPrefix(r.Skipped[0], "small faults that the budget did not reach") {
+	if len(r.Filters) == 0 || len(r.Skipped) == 0 ||
+		!strings.HasPrefix(r.Skipped[0], "small faults that the budget did not reach") {
 		t.Errorf("%d rows of filters, skipped %q", len(r.Filters), r.Skipped)
 	}
 }

@@ -176,7 +176,8 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 
 // constants are the sets of them that a device may round: those that the operator and its policy have.
 func (g *stepGate) constants() (l []emulate.Constants) {
-	noisy := slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool { return emulate.IsNoise(&n) && n.Noise.Type != noise.Dropout })
+	noisy := slices.ContainsFunc(g.e.Machine.Nodes,
+		func(n operator.Node) bool { return emulate.IsNoise(&n) && n.Noise.Type != noise.Dropout })
 	if noisy {
 		l = append(l, emulate.OfNoise)
 	}
@@ -194,7 +195,8 @@ func (g *stepGate) added() (odd uint64) {
 	nodes := g.e.Machine.Nodes
 	for i := range nodes[:min(len(nodes), emulate.MostTraced)] {
 		for _, j := range nodes[i].In {
-			if nodes[i].Op == operator.OpAdd && j != operator.Input && nodes[j].Op == operator.OpConv && emulate.PointOf(nodes, j) == emulate.AtConv {
+			if nodes[i].Op == operator.OpAdd && j != operator.Input && nodes[j].Op == operator.OpConv &&
+				emulate.PointOf(nodes, j) == emulate.AtConv {
 				odd |= 1 << j
 			}
 		}

@@ -30,7 +30,8 @@ func TestMemo(t *testing.T) {
 	if two := of(g, 2); two != one {
 		t.Error("a step is computed again")
 	}
-	if c := of(other, 2); !slices.Equal(c.truth.Data, one.truth.Data) || !slices.Equal(c.emu.Data, one.emu.Data) || !slices.Equal(c.o.Data, one.o.Data) {
+	if c := of(other, 2); !slices.Equal(c.truth.Data, one.truth.Data) || !slices.Equal(c.emu.Data, one.emu.Data) ||
+		!slices.Equal(c.o.Data, one.o.Data) {
 		t.Error("another gate has other numbers")
 	}
 	if of(g, 1) == one {

@@ -14,13 +14,13 @@ const (
 	manyMembers  = 48      // of the ensemble that a verdict rests on,
 	nearLimit    = 10      // where a step is up to so many times beyond the limits of few
 	fullElements = 1 << 13 // numbers of a step that an ensemble needs
-	// truncated is by how much all errors of an operator may be larger than expected where they are all that a device has:
-	// hardware that truncates is off by a unit in the last place where rounding is by half of one, and functions, which are
-	// taken to be one unit off (RMS), have documented bounds of two. The roundings of the policy, which every device makes,
-	// are what they are (see stepGate.sum).
+	// truncated is by how much all errors of an operator may be larger than expected where they are all that a device
+	// has: hardware that truncates is off by a unit in the last place where rounding is by half of one, and functions,
+	// which are taken to be one unit off (RMS), have documented bounds of two. The roundings of the policy, which every
+	// device makes, are what they are (see stepGate.sum).
 	truncated = 2
-	// tiled is by how much those of sums may be that are formed in tiles of another form than those of package winograd (see emulate.Tiles).
-	// F(4x4) has 4.4 times those of one addition after another on average, and truncates.
+	// tiled is by how much those of sums may be that are formed in tiles of another form than those of package winograd
+	// (see emulate.Tiles). F(4x4) has 4.4 times those of one addition after another on average, and truncates.
 	tiled = 8
 )
 
@@ -81,9 +81,11 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, from, to int) ([]*me
 	return out, nil
 }
 
-// member returns what member k of an ensemble makes of a step, whose operator's errors are so many times as large as expected.
-// Every other one that has more of them than expected forms convolutions as products of matrices.
-func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64) (y *tensor.Tensor, err error) {
+// member returns what member k of an ensemble makes of a step, whose operator's errors are so many times as large as
+// expected. Every other one that has more of them than expected forms convolutions as products of matrices.
+func (g *stepGate) member(
+	b *evidence.BatchStep, p emulate.Pattern, k int, lambda, times float64,
+) (y *tensor.Tensor, err error) {
 	worst := times > 1
 	l := g.legal(b, p, k, lambda)
 	l.U, l.Tiled, l.Whole, l.Blocks = times*g.u, worst, worst, worst && k%2 == 1
@@ -95,7 +97,9 @@ func (g *stepGate) member(b *evidence.BatchStep, p emulate.Pattern, k int, lambd
 
 // legal returns the errors of member k: the expected ones, but for its sums.
 func (g *stepGate) legal(b *evidence.BatchStep, p emulate.Pattern, k int, lambda float64) *emulate.Legal {
-	return &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1)}
+	return &emulate.Legal{
+		Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(b.Step)<<8 + uint64(k+1),
+	}
 }
 
 func (g *stepGate) stepped(b *evidence.BatchStep, p emulate.Pattern, l *emulate.Legal) (*tensor.Tensor, error) {
@@ -135,9 +139,9 @@ func (g *stepGate) reference(b *evidence.BatchStep, p emulate.Pattern) ([]float6
 	return y.Data, nil
 }
 
-// innerOf returns, for each channel of a step of a claim of float32 or float64, the variance that correct devices have over that of
-// the contract's; nil for others. The ratio is one of the operator, which the first step whose pixels differ shows: one whose pixels are
-// alike has the errors of a few numbers, and such devices are asked of itself.
+// innerOf returns, for each channel of a step of a claim of float32 or float64, the variance that correct devices have
+// over that of the contract's; nil for others. The ratio is one of the operator, which the first step whose pixels
+// differ shows: one whose pixels are alike has the errors of a few numbers, and such devices are asked of itself.
 func (g *stepGate) innerOf(b *evidence.BatchStep, alike bool) (inner []float64, err error) {
 	if g.claim.Discrete() || alike {
 		return nil, nil

@@ -26,15 +26,17 @@ func offBy(b *stepBench, d *emulate.Device, share float64) {
 	}
 }
 
-// TestFastExponentials: an activation by a fast exponential is found in large planes too, whose statistics a right device may have
-// added up one number after another; and a right device with all that is inexact at once passes.
+// TestFastExponentials: an activation by a fast exponential is found in large planes too, whose statistics a right
+// device may have added up one number after another; and a right device with all that is inexact at once passes.
 func TestFastExponentials(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0x1p-22, 0x1p-18} {
 		b := pointwise(t, "silu", 1)
 		b.gate.e.States.H, b.gate.e.States.W = 48, 48
 		b.device = func(int) *emulate.Device {
-			d := b.gate.device(b.gate.claim, 1, &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: 1, Whole: true, Blocks: true, Member: 1 << 30})
+			d := b.gate.device(b.gate.claim, 1, &emulate.Legal{
+				Machine: b.gate.e.Machine, U: b.gate.u, Lambda: 1, Whole: true, Blocks: true, Member: 1 << 30,
+			})
 			offBy(b, d, share)
 			return d
 		}

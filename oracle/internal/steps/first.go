@@ -71,13 +71,14 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	return bad, nil
 }
 
-// firstAt is first for a device whose errors are of that level (see usual). Where a step is beyond its limit, an ensemble
-// of its own says whether the limits are right there.
+// firstAt is first for a device whose errors are of that level (see usual). Where a step is beyond its limit, an
+// ensemble of its own says whether the limits are right there.
 func (g *stepGate) firstAt(all []*stepFigures, level float64) (*verdictOn, error) {
 	for _, f := range all {
 		if f.wrong > 0 {
 			at := f.cuts.Place(measure.InPeak, f.wrongAt, f.lo)
-			return &verdictOn{&stepFault{kind: measure.InPeak, gate: "structure", slice: at, home: at, value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
+			return &verdictOn{&stepFault{kind: measure.InPeak, gate: "structure", slice: at, home: at,
+				value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
 		}
 		x := g.h0.judge(f)
 		if x == nil && f.peak() <= farthest*level {

@@ -85,8 +85,10 @@ func (g *stepGate) look(batch, t int) (*match.Step, error) {
 	if err := g.updateAs(d, m); err != nil {
 		return nil, err
 	}
-	full := &match.Step{BatchStep: m.BatchStep, Device: d, Constants: g.use.Constants&emulate.OfPolicy != 0, Truth: m.truth, Emulated: ref, S: m.s,
-		Limit: math.Sqrt(g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got)))), Alike: lookAlikes(m.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
+	full := &match.Step{BatchStep: m.BatchStep, Device: d, Constants: g.use.Constants&emulate.OfPolicy != 0,
+		Truth: m.truth, Emulated: ref, S: m.s, Limit: math.Sqrt(
+			g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got))),
+		), Alike: lookAlikes(m.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
 	if d.Replace != nil {
 		of := g.use.Formats(g.e.Machine.Nodes, g.input(g.use, t))
 		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {

@@ -28,7 +28,8 @@ type stepFigures struct {
 
 // figures sums a step up.
 func (m *measured) figures() *stepFigures {
-	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, of: m.of, cuts: m.cuts, wrong: len(m.wrong), peaks: make([]float64, m.X.N())}
+	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, of: m.of, cuts: m.cuts,
+		wrong: len(m.wrong), peaks: make([]float64, m.X.N())}
 	if f.wrong > 0 {
 		f.wrongAt = m.wrong[0]
 	}
@@ -98,22 +99,26 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 			if n == 0 {
 				continue
 			}
-			q, limit := t.Mean(i), max(h.limit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Mean(i) }))
+			q, limit := t.Mean(i),
+				max(h.limit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Mean(i) }))
 			if h.scattered(k) && min(t.Excess(i), f.cuts.Of[measure.InAll].Excess(0)) <= 0 {
 				limit = max(limit, unrelated)
 			}
 			if most, ok := h.strict[stepOf{f.batch, f.step}]; ok && k == measure.InAll {
 				limit = min(limit, most)
 			}
-			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1})
-			g, limit := t.Excess(i), max(h.gainLimit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Excess(i) }))
+			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit),
+				excess: math.Sqrt(q / limit), at: -1})
+			g, limit := t.Excess(i),
+				max(h.gainLimit(k, n), h.ownLimit(f.cuts, k, i, func(t *measure.Tally) float64 { return t.Excess(i) }))
 			see(&stepFault{kind: k, index: i, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1})
 		}
 	}
 	for k := measure.InWindow; k < measure.Kinds; k++ {
 		for i, q := range f.cuts.Most[k] {
 			limit := h.limit(k, f.cuts.Size(k))
-			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: f.cuts.At[k][i]})
+			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit),
+				excess: math.Sqrt(q / limit), at: f.cuts.At[k][i]})
 		}
 	}
 	if worst != nil {
@@ -130,8 +135,9 @@ func (h *spreads) hold(f *stepFigures) *stepFault {
 }
 
 // Where an operator makes much of single roundings, right devices of one contract are nearly as far from each other as
-// those of two, which have nothing in common but that they are right: the mean square of the difference of two errors is the sum of
-// theirs, 2. One that is no less accurate than the claim, in a slice or in all, is right up to that, and a quarter of it for how well the scale is known.
+// those of two, which have nothing in common but that they are right: the mean square of the difference of two errors
+// is the sum of theirs, 2. One that is no less accurate than the claim, in a slice or in all, is right up to that, and
+// a quarter of it for how well the scale is known.
 const (
 	nearlyApart = 0.5
 	unrelated   = 2.5
@@ -168,7 +174,8 @@ func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 	limit = max(limit, 2*few/steps)
 	if q > limit {
 		start := onset(all, (q+h.squares[measure.InAll].mean())/2, func(c *measure.Tally) float64 { return c.Mean(0) })
-		return &stepFault{kind: measure.InAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1}, start
+		return &stepFault{kind: measure.InAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit),
+			excess: math.Sqrt(q / limit), at: -1}, start
 	}
 	limit = max(h.gained(measure.InAll)+8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*few/steps)
 	if g > limit {

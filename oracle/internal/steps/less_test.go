@@ -34,7 +34,8 @@ func TestStepsLess(t *testing.T) {
 // accurate than its roundings allow, is found to store less, whatever it stores.
 func TestStepsFewer(t *testing.T) {
 	t.Parallel()
-	b := newDeepStepBench(t, "float16", "cpu", "instance", 4, rollout.Config{Policy: rollout.Autoregressive, Timesteps: 6}).wide()
+	b := newDeepStepBench(t, "float16", "cpu", "instance", 4,
+		rollout.Config{Policy: rollout.Autoregressive, Timesteps: 6}).wide()
 	p := b.gate.claim
 	p.Points = emulate.AtConv | emulate.AtDraw | emulate.AtProduct
 	b.device = func(int) *emulate.Device { return b.correct(p, 3) }
@@ -42,7 +43,8 @@ func TestStepsFewer(t *testing.T) {
 	g := b.gate
 	all, bad, err := g.measureAll()
 	if err != nil || bad != nil || !distant(all) {
-		t.Fatalf("err %v, fault %v, distant %v: want a device that is right by the claim, and distant", err, bad, distant(all))
+		t.Fatalf("err %v, fault %v, distant %v: want a device that is right by the claim, and distant", err,
+			bad, distant(all))
 	}
 	found, err := g.less(all)
 	if err != nil {

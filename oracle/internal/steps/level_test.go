@@ -17,12 +17,14 @@ import (
 
 // pointwise is a bench of an operator whose convolutions are of 1x1: no method forms such sums in tiles.
 func pointwise(t *testing.T, act string, layers int) *stepBench {
-	return newStepBenchOf(t, "float32", "", operator.Config{NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 1,
-		Activation: act, Normalization: "instance", NoiseType: "gaussian", NoiseScale: .05}, convex(.1))
+	return newStepBenchOf(t, "float32", "", operator.Config{
+		NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 1, Activation: act,
+		Normalization: "instance", NoiseType: "gaussian", NoiseScale: .05,
+	}, convex(.1))
 }
 
-// TestFastActivations: activations two units in the last place off are right, and those of a fast exponential are not, where no
-// sums are formed in tiles and hide them.
+// TestFastActivations: activations two units in the last place off are right, and those of a fast exponential are not,
+// where no sums are formed in tiles and hide them.
 func TestFastActivations(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"silu", "gelu", "tanh"} {
@@ -42,21 +44,24 @@ func TestFastActivations(t *testing.T) {
 				return d
 			}
 			r := b.check()
-			if failed := slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Verdict.Failed() }); failed != (off > 0x1p-20) {
+			if failed := slices.ContainsFunc(r.Findings,
+				func(f report.Finding) bool { return f.Verdict.Failed() }); failed != (off > 0x1p-20) {
 				t.Errorf("%s off by %.3g: %v, RMS %.3g", name, off, r.Findings, r.OneStep.RMSOverExpected)
 			}
 		}
 	}
 }
 
-// TestConstantStart: a clamp that makes a constant state says nothing of the scale of the steps after it. A right device passes, and
-// one that has a convolution in TF32 does not.
+// TestConstantStart: a clamp that makes a constant state says nothing of the scale of the steps after it. A right
+// device passes, and one that has a convolution in TF32 does not.
 func TestConstantStart(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []bool{false, true} {
 		ro := rollout.Config{Policy: rollout.Autoregressive, Clamp: &[2]float64{-2, 2}, Timesteps: 5}
-		b := newStepBenchOf(t, "float32", "", operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-			Activation: "relu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: .05}, ro)
+		b := newStepBenchOf(t, "float32", "", operator.Config{
+			NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "relu",
+			Normalization: "instance", NoiseType: "gaussian", NoiseScale: .05,
+		}, ro)
 		b.start = func(x []float64) {
 			for k := range x {
 				x[k] = 2
@@ -77,14 +82,15 @@ func TestConstantStart(t *testing.T) {
 			return d
 		}
 		r := b.check()
-		if failed := len(r.Findings) > 0 && r.Findings[0].Verdict.Failed(); failed != wrong || wrong && r.Findings[0].Step > 2 {
+		if failed := len(r.Findings) > 0 && r.Findings[0].Verdict.Failed(); failed != wrong ||
+			wrong && r.Findings[0].Step > 2 {
 			t.Errorf("wrong %v: %v", wrong, r.Findings)
 		}
 	}
 }
 
-// TestTwentyBits: operands of 20 bits in one convolution are below what statistics of norms added up one number after another
-// make, and are named by what they leave.
+// TestTwentyBits: operands of 20 bits in one convolution are below what statistics of norms added up one number after
+// another make, and are named by what they leave.
 func TestTwentyBits(t *testing.T) {
 	t.Parallel()
 	b := pointwise(t, "relu", 3)
@@ -112,12 +118,14 @@ func TestTwentyBits(t *testing.T) {
 		return d
 	}
 	r := b.check()
-	if len(r.Findings) == 0 || r.Findings[0].ID != "precision.operands-of-bits:20" || r.Findings[0].Layer != b.gate.e.Machine.Nodes[0].Name {
+	if len(r.Findings) == 0 || r.Findings[0].ID != "precision.operands-of-bits:20" ||
+		r.Findings[0].Layer != b.gate.e.Machine.Nodes[0].Name {
 		t.Errorf("%v: want operands of 20 bits in %s", r.Findings, b.gate.e.Machine.Nodes[0].Name)
 	}
 }
 
-// TestLevelNote: a run without a fault whose errors are more than four times the expected ones says so, and others do not.
+// TestLevelNote: a run without a fault whose errors are more than four times the expected ones says so, and others do
+// not.
 func TestLevelNote(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[float64]bool{1: false, 3.9: false, 4.99: true, math.NaN(): false} {

@@ -45,12 +45,14 @@ type spreads struct {
 	reach    int     // pixels by which a change in the first layer can spread
 	fine     bool    // errors are against exact arithmetic: no rounding of the claim's falls otherwise
 	strict   strict
-	like     *spreads        // the same of steps that are alike (see class), nil if there was none
-	own      []*measure.Cuts // of many members, of the step that is judged; nil where their slices are not looked at one by one
+	like     *spreads // the same of steps that are alike (see class), nil if there was none
+	// of many members, of the step that is judged; nil where their slices are not looked at one by one
+	own []*measure.Cuts
 }
 
-// class returns the spreads of steps whose planes have so many independent numbers. Where these are few, what a step shows varies
-// far more, and says nothing of those whose pixels differ: a start that a clamp makes constant is followed by states that vary.
+// class returns the spreads of steps whose planes have so many independent numbers. Where these are few, what a step
+// shows varies far more, and says nothing of those whose pixels differ: a start that a clamp makes constant is followed
+// by states that vary.
 func (h *spreads) class(of float64) *spreads {
 	if of >= wellKnown {
 		return h
@@ -231,9 +233,9 @@ func (h *spreads) gainLimit(k measure.SliceKind, count float64) float64 {
 	return max(h.gained(k)+min(8*math.Sqrt(1.5*v), beyond*s.most), h.few(k, count))
 }
 
-// ownLimit returns what a statistic of one slice may be by what many devices have in that slice of that step, with eight
-// deviations, 0 where they were not asked. A number far in the tail of its errors makes a slice vary more than others do.
-// Those of fewer realizations say it of what lies in one.
+// ownLimit returns what a statistic of one slice may be by what many devices have in that slice of that step, with
+// eight deviations, 0 where they were not asked. A number far in the tail of its errors makes a slice vary more than
+// others do. Those of fewer realizations say it of what lies in one.
 func (h *spreads) ownLimit(c *measure.Cuts, k measure.SliceKind, i int, of func(*measure.Tally) float64) float64 {
 	var s spread
 	for _, o := range h.own {

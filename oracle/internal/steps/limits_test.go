@@ -48,8 +48,10 @@ func TestStepsAlike(t *testing.T) {
 			}
 			most = max(most, distances/squares)
 		}
-		if limit, one := h.at(float64(alike), float64(pixels/alike)).few(measure.InAll, pixels), h.few(measure.InAll, pixels); most > limit || most < one {
-			t.Errorf("%d of %d pixels alike: a mean square of %.3g: want at most %.3g, and more than the %.3g of others", alike, pixels, most, limit, one)
+		if limit, one := h.at(float64(alike), float64(pixels/alike)).few(measure.InAll, pixels),
+			h.few(measure.InAll, pixels); most > limit || most < one {
+			t.Errorf("%d of %d pixels alike: a mean square of %.3g: "+
+				"want at most %.3g, and more than the %.3g of others", alike, pixels, most, limit, one)
 		}
 	}
 }
@@ -122,7 +124,8 @@ func TestStepsOwnSlice(t *testing.T) {
 	own := func(c *measure.Cuts, k measure.SliceKind, i int) float64 {
 		return many.ownLimit(c, k, i, func(t *measure.Tally) float64 { return t.Excess(i) })
 	}
-	if there, elsewhere := own(right.cuts, measure.InColumn, tail), own(right.cuts, measure.InColumn, tail+1); there < 3*elsewhere {
+	if there, elsewhere := own(right.cuts, measure.InColumn, tail),
+		own(right.cuts, measure.InColumn, tail+1); there < 3*elsewhere {
 		t.Errorf("the column with the large errors may have %.3g, another %.3g: want much less", there, elsewhere)
 	}
 	if x := many.judge(column(tail+1, 12)); x == nil {
@@ -130,12 +133,13 @@ func TestStepsOwnSlice(t *testing.T) {
 	}
 	two := measure.Cut(2, 3, side, side, append(e, e...), append(e, e...), append(e, e...))
 	if column, plane := own(two, measure.InColumn, tail), own(two, measure.InPlane, 1); column != 0 || plane <= 0 {
-		t.Errorf("by devices of one realization of two a column may have %.3g, a plane %.3g: want nothing, and some", column, plane)
+		t.Errorf("by devices of one realization of two a column may have %.3g, a plane %.3g: want nothing, and some",
+			column, plane)
 	}
 }
 
-// TestScattered: where right devices are nearly as far from each other as any two are, one that is as accurate as the claim may be
-// as far from it as that; one that is less accurate may not, nor one where right devices agree.
+// TestScattered: where right devices are nearly as far from each other as any two are, one that is as accurate as the
+// claim may be as far from it as that; one that is less accurate may not, nor one where right devices agree.
 func TestScattered(t *testing.T) {
 	t.Parallel()
 	const side = 32
@@ -165,7 +169,8 @@ func TestScattered(t *testing.T) {
 	}
 }
 
-// TestFewFine: against exact arithmetic a slice of few numbers may be off by what all are, where that is less than expected.
+// TestFewFine: against exact arithmetic a slice of few numbers may be off by what all are, where that is less than
+// expected.
 func TestFewFine(t *testing.T) {
 	t.Parallel()
 	h := &spreads{alike: 1, of: wellKnown, channels: 3}

@@ -9,17 +9,17 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// States that are normalized have errors of all numbers together: of the least and the greatest number, or of the mean and the
-// deviation. They are taken from the residual, where each number is judged for itself. What right devices have of them,
-// the ensemble shows.
+// States that are normalized have errors of all numbers together: of the least and the greatest number, or of the mean
+// and the deviation. They are taken from the residual, where each number is judged for itself. What right devices have
+// of them, the ensemble shows.
 
-// flatLines is what a rounding of the least and one of the greatest number that fall otherwise add to the mean square of
-// such an error: an ulp each, of 12 variances, a third of them on average.
+// flatLines is what a rounding of the least and one of the greatest number that fall otherwise add to the mean square
+// of such an error: an ulp each, of 12 variances, a third of them on average.
 const flatLines = 8
 
 // extremes is by how much more a device's level may be at the least and the greatest number than on average, where the
-// policy's roundings are nearly all errors and hide that of its sums. In tiles these have the errors of numbers beside them,
-// which may be far larger.
+// policy's roundings are nearly all errors and hide that of its sums. In tiles these have the errors of numbers beside
+// them, which may be far larger.
 const extremes = 4
 
 // linear returns the first step in which all numbers are off together by more than right devices of that level (see
@@ -40,7 +40,8 @@ func (g *stepGate) linear(all []*stepFigures, level float64) *verdictOn {
 		if len(f.cuts.Lines) > 1 {
 			home = fmt.Sprintf("realization %d", f.lo+k)
 		}
-		return &verdictOn{&stepFault{kind: measure.InSample, index: k, gate: "conformity", slice: home, home: home, value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1, line: true}, f}
+		return &verdictOn{&stepFault{kind: measure.InSample, index: k, gate: "conformity", slice: home, home: home,
+			value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1, line: true}, f}
 	}
 	limits := func(m, n float64) float64 {
 		spread := max(1.5*v, 2*float64(m*m)) // no fewer than one normal number decides
@@ -67,8 +68,8 @@ func (g *stepGate) linear(all []*stepFigures, level float64) *verdictOn {
 }
 
 // common returns the mean square of what the sums of a normalization make of all numbers together, of each group, in
-// deviations: those of a mean m and a variance v of N numbers, added up one after the other (see emulate.Legal), and the
-// rounding of a range.
+// deviations: those of a mean m and a variance v of N numbers, added up one after the other (see emulate.Legal), and
+// the rounding of a range.
 func (g *stepGate) common(m *measured) (all []float64) {
 	if len(m.cuts.Lines) == 0 {
 		return nil

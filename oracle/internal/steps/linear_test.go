@@ -13,8 +13,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestLinear: normalized states that are shifted or scaled all together, beyond what the rounding of a least number, of a mean or of
-// a deviation makes, are found, also where all realizations are normalized together; and no correct device has such.
+// TestLinear: normalized states that are shifted or scaled all together, beyond what the rounding of a least number, of
+// a mean or of a deviation makes, are found, also where all realizations are normalized together; and no correct device
+// has such.
 func TestLinear(t *testing.T) {
 	t.Parallel()
 	const said = "are shifted or scaled together"
@@ -24,7 +25,8 @@ func TestLinear(t *testing.T) {
 		batch               int
 		scale, shift        float64
 	}{
-		{"float16", "cuda", rollout.ZScore, 0, 1, .002}, {"float16", "cuda", rollout.MinMax, 0, 1.0006, 0}, {"float32", "", rollout.ZScore, 0, 1, 3e-6},
+		{"float16", "cuda", rollout.ZScore, 0, 1, .002}, {"float16", "cuda", rollout.MinMax, 0, 1.0006, 0},
+		{"float32", "", rollout.ZScore, 0, 1, 3e-6},
 		{"float16", "cuda", rollout.ZScore, 2, 1, .002}, {"bfloat16", "cpu", rollout.MinMax, 0, 1, .004},
 	} {
 		for _, wrong := range []bool{false, true} {
@@ -50,7 +52,8 @@ func TestLinear(t *testing.T) {
 			if c.batch > 0 {
 				of = "the state"
 			}
-			if want := fmt.Sprintf("step 1: all numbers of %s %s", of, said); f.Verdict != report.FailRollout || f.Step != 1 || !strings.Contains(f.Text, want) {
+			if want := fmt.Sprintf("step 1: all numbers of %s %s", of, said); f.Verdict != report.FailRollout ||
+				f.Step != 1 || !strings.Contains(f.Text, want) {
 				t.Errorf("%+v: %s at step %d, %q: want FAIL-ROLLOUT at 1, %q", c, f.Verdict, f.Step, f.Text, want)
 			}
 			if len(r.Filters) > 0 || len(r.Findings) > 1 {
@@ -87,8 +90,8 @@ func TestLinearEnsemble(t *testing.T) {
 	}
 }
 
-// TestLinearLimits: a line is judged in its step, by the ensemble and by what the sums of a normalization add, and all lines by their
-// mean: then the first step that has its share is named.
+// TestLinearLimits: a line is judged in its step, by the ensemble and by what the sums of a normalization add, and all
+// lines by their mean: then the first step that has its share is named.
 func TestLinearLimits(t *testing.T) {
 	t.Parallel()
 	g := &stepGate{h0: &spreads{}}
@@ -109,7 +112,8 @@ func TestLinearLimits(t *testing.T) {
 	} {
 		var all []*stepFigures
 		for step := 1; step <= 20; step++ {
-			all = append(all, &stepFigures{step: step, cuts: &measure.Cuts{Lines: []float64{c.q(step)}}, common: []float64{c.common}})
+			all = append(all,
+				&stepFigures{step: step, cuts: &measure.Cuts{Lines: []float64{c.q(step)}}, common: []float64{c.common}})
 		}
 		switch x := g.linear(all, 1); {
 		case x == nil && c.step > 0, x != nil && x.figures.step != c.step:

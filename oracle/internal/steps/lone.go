@@ -164,7 +164,8 @@ func (g *stepGate) asked(b *evidence.BatchStep, f *stepFigures, k int, level flo
 		switch x := e / limits[i]; {
 		case x > 1:
 			if worst == nil || x > worst.excess {
-				worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e, limit: limits[i], excess: x, at: first + i, lone: true}
+				worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e,
+					limit: limits[i], excess: x, at: first + i, lone: true}
 			}
 		case e > max(farthest*level, g.spared.value):
 			g.spared = spared{f.step, at(), e, limits[i]}
@@ -210,7 +211,8 @@ type spared struct {
 
 // note says so.
 func (s spared) note() string {
-	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g", s.step, s.place, s.value, s.limit)
+	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g",
+		s.step, s.place, s.value, s.limit)
 }
 
 // farNote says how far off the number is that is farthest of a device without a fault, where that is beyond farthest;
@@ -230,13 +232,15 @@ func (g *stepGate) farNote(all []*stepFigures) (string, error) {
 			most, at = z, i
 		}
 	}
-	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off, the most of all; in most planes errors are %.3g times what is expected, or less", f.step, f.cuts.Place(measure.InPeak, at, f.lo), most, usual(all)), nil
+	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off, the most of all; "+
+		"in most planes errors are %.3g times what is expected, or less", f.step,
+		f.cuts.Place(measure.InPeak, at, f.lo), most, usual(all)), nil
 }
 
-// limitsOfOne returns how far off each number of a step may be. Few devices say it well enough of
-// errors that are half of that at most: their mean square is four times too large once in 2000 times. In tiles, a number
-// whose error stands alone among small ones is asked for by itself as well: where an activation saturates, few numbers have any,
-// and the device's level, which these do not show, may be that of the worst sums.
+// limitsOfOne returns how far off each number of a step may be. Few devices say it well enough of errors that are half
+// of that at most: their mean square is four times too large once in 2000 times. In tiles, a number whose error stands
+// alone among small ones is asked for by itself as well: where an activation saturates, few numbers have any, and the
+// device's level, which these do not show, may be that of the worst sums.
 func (g *stepGate) limitsOfOne(m *measured, errors []float64, level float64) ([]float64, error) {
 	limits, err := g.limitsBy(m, errors, level, g.inTiles())
 	if err != nil || !g.inTiles() || !anyBeyond(errors, limits, 1) {
@@ -289,8 +293,8 @@ func (g *stepGate) limitsBy(m *measured, errors []float64, level float64, tiles 
 	}
 }
 
-// worstPlace is by how much more errors may be in the corner of a tile of F(4x4) than those of one addition after another: 4.4
-// times on average, and 2.9 times that there.
+// worstPlace is by how much more errors may be in the corner of a tile of F(4x4) than those of one addition after
+// another: 4.4 times on average, and 2.9 times that there.
 const worstPlace = 13
 
 // anyBeyond reports whether an error is more than a share of its limit.
@@ -313,9 +317,9 @@ func limitsOf(squares, own []float64, places func(i int) float64, level float64)
 	return limits
 }
 
-// roundings returns the most that the last roundings of a step make of each number, in deviations: those of a float32 sum
-// y = a x + b o, however it is formed, each half a unit in the last place; and, where states are normalized, those of that,
-// as far as they are not of all numbers alike. Deviations have those of half types in them.
+// roundings returns the most that the last roundings of a step make of each number, in deviations: those of a float32
+// sum y = a x + b o, however it is formed, each half a unit in the last place; and, where states are normalized, those
+// of that, as far as they are not of all numbers alike. Deviations have those of half types in them.
 func (g *stepGate) roundings(m *measured) []float64 {
 	own, before, c := make([]float64, len(m.Got)), m.o.Data, g.e.Case.Rollout
 	if g.kept() != fp16.Float64 {
@@ -359,7 +363,10 @@ func (g *stepGate) squares(m *measured, sums []float64, from, to int) error {
 	}
 	p.Twice = p.Half()
 	for d := from; d < to; d++ {
-		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2, Blocks: d%2 == 1, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
+		l := &emulate.Legal{
+			Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2,
+			Blocks: d%2 == 1, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d),
+		}
 		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
 		if err != nil {
 			return err

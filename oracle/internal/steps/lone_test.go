@@ -21,7 +21,9 @@ import (
 // inexact its sums are, has one.
 func TestLone(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ precision, norm string }{{"float32", "group"}, {"float32", "layer"}, {"tf32", "group"}, {"bfloat16", "instance"}} {
+	for _, c := range []struct{ precision, norm string }{
+		{"float32", "group"}, {"float32", "layer"}, {"tf32", "group"}, {"bfloat16", "instance"},
+	} {
 		b := newStepBench(t, c.precision, "", c.norm, convex(.4))
 		for _, at := range []int{0, stepBenchSteps} {
 			b.after = func(step int, y *tensor.Tensor) {
@@ -47,11 +49,13 @@ func TestLone(t *testing.T) {
 				t.Errorf("%v: a correct device: %s", c, r.Findings[0].Text)
 			case at == 0:
 			case len(r.Findings) == 0:
-				t.Errorf("%v: a number 30 deviations off at step %d: not found; its largest error is %.3g", c, at, float64(r.Steps[at-1].Peak))
+				t.Errorf("%v: a number 30 deviations off at step %d: not found; its largest error is %.3g",
+					c, at, float64(r.Steps[at-1].Peak))
 			default:
 				f := r.Findings[0]
 				if f.Step != at || f.Verdict != report.FailLogic || !strings.HasPrefix(f.Slice, "element (3,6) of channel 0") {
-					t.Errorf("%v: found %s at step %d in %q: want FAIL-LOGIC at %d in element (3,6) of channel 0", c, f.Verdict, f.Step, f.Slice, at)
+					t.Errorf("%v: found %s at step %d in %q: want FAIL-LOGIC at %d in element (3,6) of channel 0", c,
+						f.Verdict, f.Step, f.Slice, at)
 				}
 			}
 		}
@@ -76,7 +80,8 @@ func TestFar(t *testing.T) {
 		}
 		notes := strings.Join(r.Notes, "; ")
 		if got := strings.Contains(notes, said); got != (peak > farthest) || got != (lambda > 1) {
-			t.Errorf("sums that are %v times as inexact: the farthest number is %.3g deviations off; notes %q", lambda, peak, notes)
+			t.Errorf("sums that are %v times as inexact: the farthest number is %.3g deviations off; notes %q",
+				lambda, peak, notes)
 		}
 		if far := fmt.Sprintf(" a number is %.3g expected", peak); lambda > 1 && !strings.Contains(notes, far) {
 			t.Errorf("want%q in %q", far, notes)
@@ -101,7 +106,8 @@ func TestSpared(t *testing.T) {
 		if len(r.Findings) > 0 {
 			t.Errorf("large %v: a correct device: %s", large, r.Findings[0].Text)
 		}
-		if got := strings.Contains(strings.Join(r.Notes, "; "), "expected deviations off; there, correct devices reach"); got != large {
+		if got := strings.Contains(strings.Join(r.Notes, "; "),
+			"expected deviations off; there, correct devices reach"); got != large {
 			t.Errorf("large %v: peak %.3g, notes %q", large, float64(r.Steps[0].Peak), r.Notes)
 		}
 	}
@@ -122,7 +128,8 @@ func TestRounded(t *testing.T) {
 			}
 		}
 		b.device = func(int) *emulate.Device {
-			return b.gate.device(b.gate.claim, 1, &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: c.lambda, Member: 1<<30 + c.member})
+			return b.gate.device(b.gate.claim, 1,
+				&emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: c.lambda, Member: 1<<30 + c.member})
 		}
 		if r := b.check(); len(r.Findings) > 0 {
 			t.Errorf("%v: a correct device: %s", c, r.Findings[0].Text)
@@ -202,7 +209,8 @@ func TestTwoLone(t *testing.T) {
 	}
 	b.unnamed = true
 	r := b.check()
-	if len(r.Findings) == 0 || !strings.HasPrefix(r.Findings[0].Slice, "element (3,6) of channel 0") || strings.Contains(strings.Join(r.Notes, "; "), "correct devices reach") {
+	if len(r.Findings) == 0 || !strings.HasPrefix(r.Findings[0].Slice, "element (3,6) of channel 0") ||
+		strings.Contains(strings.Join(r.Notes, "; "), "correct devices reach") {
 		t.Errorf("findings %+v, notes %q: want element (3,6), and no word of what correct devices reach", r.Findings, r.Notes)
 	}
 }
@@ -211,8 +219,10 @@ func TestTwoLone(t *testing.T) {
 // with the points 0, 1, -1, 2, -2 (Lavin and Gray, 2016), in float32 and in float64.
 func lavin(rng *rand.Rand, tiles, channels int) (single, double [][16]float64) {
 	at := [4][6]float64{{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}
-	bt := [6][6]float64{{4, 0, -5, 0, 1, 0}, {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0}, {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}}
-	gt := [6][3]float64{{1. / 4, 0, 0}, {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6}, {1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}}
+	bt := [6][6]float64{{4, 0, -5, 0, 1, 0}, {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0}, {0, -2, -1, 2, 1, 0},
+		{0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}}
+	gt := [6][3]float64{{1. / 4, 0, 0}, {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6},
+		{1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}}
 	u := make([][6][6]float64, channels)
 	for c := range u {
 		var g [3][3]float64
@@ -308,7 +318,8 @@ func TestTiles(t *testing.T) {
 		}
 	}
 	if math.Abs(v[far]) < 10 || beyond(most) > 8 {
-		t.Errorf("the largest error is %.3g, and %.3g of its place's: want some 3 times that of its place, which is at most 8", v[far], beyond(most))
+		t.Errorf("the largest error is %.3g, and %.3g of its place's: want some 3 times that of its place, "+
+			"which is at most 8", v[far], beyond(most))
 	}
 	i := 20*w + 20 // a corner of a tile with small errors
 	for _, e := range []float64{13, 172} {
@@ -320,8 +331,8 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// TestSmallTiles: in small images the errors of a place within tiles have their level too, and a few wrong numbers of a place
-// do not excuse each other.
+// TestSmallTiles: in small images the errors of a place within tiles have their level too, and a few wrong numbers of a
+// place do not excuse each other.
 func TestSmallTiles(t *testing.T) {
 	t.Parallel()
 	const w, h, tile = 24, 24, 4
@@ -402,7 +413,8 @@ func TestHeld(t *testing.T) {
 		t.Fatalf("%d of %d numbers are held", held, len(m.r))
 	}
 	slices.Sort(means)
-	if got, want := usual([]*stepFigures{m.figures()}), math.Sqrt(max(1, means[len(means)/2])); math.Abs(got-want) > 1e-12 {
+	if got, want := usual([]*stepFigures{m.figures()}),
+		math.Sqrt(max(1, means[len(means)/2])); math.Abs(got-want) > 1e-12 {
 		t.Errorf("usual error %v, want %v", got, want)
 	}
 	v := make([]float64, 15*18)
@@ -463,18 +475,20 @@ func TestFewAsked(t *testing.T) {
 		}
 		for k, l := range limits(errors) {
 			if math.Abs(l-want[k]) > 1e-9*l {
-				t.Fatalf("an error of %.3g, %.2g of the limit that few devices give: limit %v of number %d, want %v", errors[i], share, l, k, want[k])
+				t.Fatalf("an error of %.3g, %.2g of the limit that few devices give: limit %v of number %d, want %v",
+					errors[i], share, l, k, want[k])
 			}
 		}
 	}
 	t.Logf("largest limit %.3g", few[i])
 }
 
-// TestSaturated: where an activation saturates, few numbers have any error, and it is that of large sums: no device that
-// adds one number after another is at fault for one of them.
+// TestSaturated: where an activation saturates, few numbers have any error, and it is that of large sums: no device
+// that adds one number after another is at fault for one of them.
 func TestSaturated(t *testing.T) {
 	t.Parallel()
-	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "tanh", Normalization: "batch"}
+	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "tanh", Normalization: "batch"}
 	for member := range uint64(4) {
 		b := newStepBenchOf(t, "float32", "", config, rollout.Config{Policy: rollout.Autoregressive})
 		b.start = func(x []float64) {
@@ -483,7 +497,8 @@ func TestSaturated(t *testing.T) {
 			}
 		}
 		b.device = func(int) *emulate.Device {
-			return b.gate.device(b.gate.claim, 1, &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: 1, Member: 1<<30 + member})
+			return b.gate.device(b.gate.claim, 1,
+				&emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: 1, Member: 1<<30 + member})
 		}
 		if r := b.check(); len(r.Findings) > 0 {
 			t.Errorf("device %d: %s", member, r.Findings[0].Text)
@@ -491,7 +506,8 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// TestOneLargeNormalized: one large number in normalized states is rounded as what it is, by each operation of the normalization.
+// TestOneLargeNormalized: one large number in normalized states is rounded as what it is, by each operation of the
+// normalization.
 func TestOneLargeNormalized(t *testing.T) {
 	t.Parallel()
 	for _, n := range []rollout.Normalization{rollout.ZScore, rollout.MinMax} {
@@ -535,7 +551,8 @@ func TestOneLargeNormalized(t *testing.T) {
 	}
 }
 
-// TestRoundingsNormalized: the number that is farthest from the mean may be off by its sum's roundings and by three of the normalization.
+// TestRoundingsNormalized: the number that is farthest from the mean may be off by its sum's roundings and by three of
+// the normalization.
 func TestRoundingsNormalized(t *testing.T) {
 	t.Parallel()
 	ro := convex(.9)
@@ -555,11 +572,12 @@ func TestRoundingsNormalized(t *testing.T) {
 	}
 }
 
-// TestAloneInTiles: in tiles, a number whose deviation is far beyond that of the numbers around has the limit of the worst place of the
-// worst sums; all others have no less than by tiles.
+// TestAloneInTiles: in tiles, a number whose deviation is far beyond that of the numbers around has the limit of the
+// worst place of the worst sums; all others have no less than by tiles.
 func TestAloneInTiles(t *testing.T) {
 	t.Parallel()
-	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "tanh", Normalization: "batch"}
+	config := operator.Config{NumLayers: 1, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "tanh", Normalization: "batch"}
 	b := newStepBenchOf(t, "float32", "", config, rollout.Config{Policy: rollout.Autoregressive})
 	b.start = func(x []float64) {
 		for k, v := range x {
@@ -597,7 +615,8 @@ func TestAloneInTiles(t *testing.T) {
 	for i := range errors {
 		errors[i] = 0
 	}
-	if !slices.Equal(of(func() ([]float64, error) { return g.limitsOfOne(m, errors, 1) }), of(func() ([]float64, error) { return g.limitsBy(m, errors, 1, true) })) {
+	if !slices.Equal(of(func() ([]float64, error) { return g.limitsOfOne(m, errors, 1) }),
+		of(func() ([]float64, error) { return g.limitsBy(m, errors, 1, true) })) {
 		t.Error("where no number is beyond its limit by tiles, another was taken")
 	}
 }

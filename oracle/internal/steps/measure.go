@@ -164,7 +164,8 @@ func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode, change func(*em
 // emulation returns the states that follow by a pattern, undisturbed, and the
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *evidence.BatchStep, p emulate.Pattern) (next, o *tensor.Tensor, err error) {
-	if !p.Narrow && !p.Plain && !p.Added && !p.Once && p.Constants == 0 && !p.Folded && !p.Split && !p.Flat && p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
+	if !p.Narrow && !p.Plain && !p.Added && !p.Once && p.Constants == 0 && !p.Folded && !p.Split && !p.Flat &&
+		p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
 		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N(), b.X.C(), b.X.H(), b.X.W())
 		o, err = g.e.Forward(p.Mode, x, b.Draws.Rewind())
 	}
@@ -185,7 +186,8 @@ func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
 		return nil, err
 	}
 	truth, emu, o := c.truth, c.emu, c.o
-	m := &measured{BatchStep: b, clamp: g.e.Case.Rollout.Clamp, truth: truth.Data, emu: emu.Data, o: o, alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	m := &measured{BatchStep: b, clamp: g.e.Case.Rollout.Clamp, truth: truth.Data, emu: emu.Data, o: o,
+		alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
 	if err := g.scale(m, truth, emu, o); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,8 @@ func mixture(a, b held) *mixed {
 // reportMixed writes down all steps by the contract of most, and finds the others.
 func (g *stepGate) reportMixed(m *mixed) error {
 	of := func(h held) string {
-		return h.use.Name(g.e.Case.Rollout.StateFormat(g.output(h.use)), g.streamName(), h.use.Whole(g.e.Machine.Nodes, g.e.Case.Rollout))
+		return h.use.Name(g.e.Case.Rollout.StateFormat(g.output(h.use)), g.streamName(),
+			h.use.Whole(g.e.Machine.Nodes, g.e.Case.Rollout))
 	}
 	at := slices.IndexFunc(m.most.all, func(f *stepFigures) bool { return f.step == m.steps[0] })
 	first := m.most.all[at]
@@ -59,8 +60,11 @@ func (g *stepGate) reportMixed(m *mixed) error {
 		excess = x.excess
 	}
 	row := table.Named("precision.steps-of-another-contract", m.fewer.use.Mode)
-	g.e.Find(report.Finding{Verdict: row.Verdict, Gate: "conformity", Step: m.steps[0], Realization: g.realization(first), ID: row.ID, Diagnosis: row.Name, Excess: diff.Number(excess),
-		Text: fmt.Sprintf("only step %s has the contract %s; all others have %s", stepList(m.steps), of(m.fewer), of(m.most))})
+	g.e.Find(report.Finding{
+		Verdict: row.Verdict, Gate: "conformity", Step: m.steps[0], Realization: g.realization(first), ID: row.ID,
+		Diagnosis: row.Name, Excess: diff.Number(excess), Text: fmt.Sprintf("only step %s has the contract %s; all "+
+			"others have %s", stepList(m.steps), of(m.fewer), of(m.most)),
+	})
 	return g.report(m.most.all, nil)
 }
 

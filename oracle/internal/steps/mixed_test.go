@@ -44,7 +44,8 @@ func TestMixed(t *testing.T) {
 			continue
 		}
 		f := append(r.Findings, report.Finding{})[0]
-		if len(r.Findings) != 1 || f.Verdict != report.FailPrecision || f.Step != c.first || f.Diagnosis != c.want || !strings.HasPrefix(f.Text, fmt.Sprintf("only step %d", c.first)) {
+		if len(r.Findings) != 1 || f.Verdict != report.FailPrecision || f.Step != c.first || f.Diagnosis != c.want ||
+			!strings.HasPrefix(f.Text, fmt.Sprintf("only step %d", c.first)) {
 			t.Errorf("%s: findings %+v: want %q at step %d", c.name, r.Findings, c.want, c.first)
 		}
 	}

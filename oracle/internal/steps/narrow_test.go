@@ -12,8 +12,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestNarrowScale: a device of PyTorch 1.13's autocast, which rounds the scale of noise, is right by that contract where
-// another is claimed: its noise is held against noise of that scale.
+// TestNarrowScale: a device of PyTorch 1.13's autocast, which rounds the scale of noise, is right by that contract
+// where another is claimed: its noise is held against noise of that scale.
 func TestNarrowScale(t *testing.T) {
 	t.Parallel()
 	ro := convex(.4)
@@ -54,8 +54,8 @@ func TestNarrowScale(t *testing.T) {
 	}
 }
 
-// TestSignOfRounded: Laplace noise of a pattern that rounds draws has the sign of the rounded normal number, as the engine
-// has it: none below half of the least number of float16.
+// TestSignOfRounded: Laplace noise of a pattern that rounds draws has the sign of the rounded normal number, as the
+// engine has it: none below half of the least number of float16.
 func TestSignOfRounded(t *testing.T) {
 	t.Parallel()
 	b := newStepBench(t, "float16", "cuda", "batch", convex(.4))
@@ -68,7 +68,9 @@ func TestSignOfRounded(t *testing.T) {
 		p    emulate.Pattern
 		want []float64
 	}{{g.claim, []float64{.125, -.125, 0, 0, .125, 0}}, {unrounded, []float64{.125, -.125, .125, -.125, .125, 0}}} {
-		draws := &emulate.Draws{Kinds: []noise.Kind{noise.Exponential, noise.Normal}, Data: [][]float64{{1, 1, 1, 1, 1, 1}, normals}}
+		draws := &emulate.Draws{
+			Kinds: []noise.Kind{noise.Exponential, noise.Normal}, Data: [][]float64{{1, 1, 1, 1, 1, 1}, normals},
+		}
 		g.draws = draws
 		x := tensor.New(fp16.Float64, 1, 1, 2, 3)
 		y, err := g.noisy(0, &block, draws, x, c.p, fp16.Float16, nil)
@@ -81,7 +83,8 @@ func TestSignOfRounded(t *testing.T) {
 	}
 	// The engine's.
 	z, zero := tensor.New(fp16.Float16, 1, 1, 2, 3), tensor.New(fp16.Float16, 1, 1, 2, 3)
-	draws := &emulate.Draws{Kinds: []noise.Kind{noise.Exponential, noise.Normal}, Data: [][]float64{{1, 1, 1, 1, 1, 1}, slices.Clone(normals)}}
+	draws := &emulate.Draws{Kinds: []noise.Kind{noise.Exponential, noise.Normal},
+		Data: [][]float64{{1, 1, 1, 1, 1, 1}, slices.Clone(normals)}}
 	if err := block.Apply(z, zero, noise.Time{}, draws.Rewind()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func besideWorst(k measure.SliceKind) float64 {
 }
 
 // A step that has less than clearlyNearer of the claim's mean square error is held against askedOfClaim more devices of
-// the claim: where an operator makes much of single roundings, they go together, and a plane or a row of one of these may
-// have less than others by chance. Over all steps every channel must be nearer.
+// the claim: where an operator makes much of single roundings, they go together, and a plane or a row of one of these
+// may have less than others by chance. Over all steps every channel must be nearer.
 const (
 	clearlyNearer = 0.9
 	askedOfClaim  = 6
@@ -36,8 +36,8 @@ const (
 // right, whatever contract it keeps. The truth is the operator in float64 with no operand
 // rounded: that is what the claim's arithmetic stands for.
 //
-// A plane's mean square error is held against that of the claim's emulation of the same
-// numbers, or the largest that its devices have (see clearlyNearer). Of rows, columns, tiles, borders and single numbers the largest is held against
+// A plane's mean square error is held against that of the claim's emulation of the same numbers, or the largest that
+// its devices have (see clearlyNearer). Of rows, columns, tiles, borders and single numbers the largest is held against
 // the largest that the emulation has: a fault in one place is larger there, if it shows.
 func (g *stepGate) nearer() (bool, error) {
 	if !g.claim.Discrete() {
@@ -108,7 +108,8 @@ func (g *stepGate) nearerStep(m *measured, sums, claims []float64) (bool, error)
 	}
 	planes := &ours.Of[measure.InPlane]
 	for i := range planes.Count {
-		if planes.Count[i] == 0 || planes.Mean(i) > room*greatest(func(c *measure.Cuts) float64 { return c.Of[measure.InPlane].Mean(i) }) {
+		if planes.Count[i] == 0 ||
+			planes.Mean(i) > room*greatest(func(c *measure.Cuts) float64 { return c.Of[measure.InPlane].Mean(i) }) {
 			return false, nil
 		}
 	}

@@ -22,9 +22,12 @@ func TestCompilers(t *testing.T) {
 		name, norm, want string
 		change           func(p *emulate.Pattern)
 	}{
-		{"every cast dropped", "instance", "takes inputs of convolutions unrounded", func(p *emulate.Pattern) { p.Points, p.Wide = 0, emulate.WideAll }},
-		{"inner casts dropped", "instance", "takes inputs of convolutions unrounded but for the state", func(p *emulate.Pattern) { p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideInner }},
-		{"the first cast dropped", "instance", "takes the state unrounded", func(p *emulate.Pattern) { p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideState }},
+		{"every cast dropped", "instance", "takes inputs of convolutions unrounded",
+			func(p *emulate.Pattern) { p.Points, p.Wide = 0, emulate.WideAll }},
+		{"inner casts dropped", "instance", "takes inputs of convolutions unrounded but for the state",
+			func(p *emulate.Pattern) { p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideInner }},
+		{"the first cast dropped", "instance", "takes the state unrounded",
+			func(p *emulate.Pattern) { p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideState }},
 		{"like XLA", "instance", "constants in bfloat16", func(p *emulate.Pattern) {
 			p.Points, p.Constants = p.Points&^emulate.AtConv|emulate.AtBias, emulate.AllConstants
 		}},
@@ -52,7 +55,8 @@ func TestCompilers(t *testing.T) {
 		p := b.gate.claim
 		c.change(&p)
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
-		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, c.want) && !strings.HasSuffix(r.Pattern, c.want) {
+		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, c.want) &&
+			!strings.HasSuffix(r.Pattern, c.want) {
 			t.Errorf("%s: contract %q, pattern %q, findings %v", c.name, r.Contract, r.Pattern, r.Findings)
 		}
 	}
@@ -63,7 +67,8 @@ func TestCompilers(t *testing.T) {
 func TestInstead(t *testing.T) {
 	t.Parallel()
 	b := newStepBench(t, "float16", "cuda", "group", rollout.Config{Policy: rollout.Residual, Dt: .01})
-	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "relu", Normalization: "group"}, "none")
+	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "relu", Normalization: "group"}, "none")
 	g := b.gate
 	bare := g.claim
 	bare.Points, bare.Wide = 0, emulate.WideAll
@@ -116,7 +121,8 @@ func TestChained(t *testing.T) {
 	}
 	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 	r := b.check()
-	if len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, "norms before their scale in bfloat16") || !strings.HasPrefix(r.Pattern, "stores conv, act, sum, draw, product, noise, out") ||
+	if len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, "norms before their scale in bfloat16") ||
+		!strings.HasPrefix(r.Pattern, "stores conv, act, sum, draw, product, noise, out") ||
 		!strings.Contains(r.Pattern, "; not conv_blocks.1.blocks.1.block.2, conv_blocks.2.projection") {
 		t.Errorf("contract %q, pattern %q, findings %v", r.Contract, r.Pattern, r.Findings)
 	}
@@ -214,8 +220,8 @@ func TestNearer(t *testing.T) {
 	}
 }
 
-// TestNearerByChance: of a device that is clearly nearer a plane of one step may be a little farther, and neither much, nor
-// in all steps; of one that is hardly nearer none may.
+// TestNearerByChance: of a device that is clearly nearer a plane of one step may be a little farther, and neither much,
+// nor in all steps; of one that is hardly nearer none may.
 func TestNearerByChance(t *testing.T) {
 	t.Parallel()
 	const rest = -1

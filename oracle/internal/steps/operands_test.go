@@ -21,11 +21,20 @@ func TestStepsOperands(t *testing.T) {
 		faulty  bool
 		pattern string
 	}{
-		{"1x1 in float32", "tf32", 4, map[string]int{".projection": 0, "output_layer.conv": 0, "conv_blocks.0.block.0": 0}, false, "takes float32 operands in conv_blocks.0.block.0, conv_blocks.2.projection, conv_blocks.3.projection, output_layer.conv"},
-		{"one cut off", "tf32", 2, map[string]int{"conv_blocks.1.block.0": 3}, false, "takes tf32:truncate operands in conv_blocks.1.block.0"},
-		{"three kinds", "tf32", 2, map[string]int{"conv_blocks.0.block.0": 0, "conv_blocks.1.block.0": 3}, false, "takes float32 operands in conv_blocks.0.block.0; tf32:truncate operands in conv_blocks.1.block.0"},
-		{"a fault as well", "tf32", 2, map[string]int{"conv_blocks.1.block.0": 3}, true, "takes tf32:truncate operands in conv_blocks.1.block.0"},
-		{"the ends without autocast", "float16", 2, map[string]int{"conv_blocks.0.block.0": 0, "output_layer.conv": 0}, false, "stores conv, norm, act, draw, product, noise, out, share; bias apart; takes float32 operands in conv_blocks.0.block.0, output_layer.conv"},
+		{"1x1 in float32", "tf32", 4, map[string]int{
+			".projection": 0, "output_layer.conv": 0, "conv_blocks.0.block.0": 0,
+		}, false, "takes float32 operands in conv_blocks.0.block.0, conv_blocks.2.projection, " +
+			"conv_blocks.3.projection, output_layer.conv"},
+		{"one cut off", "tf32", 2, map[string]int{"conv_blocks.1.block.0": 3}, false,
+			"takes tf32:truncate operands in conv_blocks.1.block.0"},
+		{"three kinds", "tf32", 2, map[string]int{"conv_blocks.0.block.0": 0, "conv_blocks.1.block.0": 3}, false,
+			"takes float32 operands in conv_blocks.0.block.0; tf32:truncate operands in conv_blocks.1.block.0"},
+		{"a fault as well", "tf32", 2, map[string]int{"conv_blocks.1.block.0": 3}, true,
+			"takes tf32:truncate operands in conv_blocks.1.block.0"},
+		{"the ends without autocast", "float16", 2, map[string]int{
+			"conv_blocks.0.block.0": 0, "output_layer.conv": 0,
+		}, false, "stores conv, norm, act, draw, product, noise, out, share; bias apart; " +
+			"takes float32 operands in conv_blocks.0.block.0, output_layer.conv"},
 	} {
 		b := newDeepStepBench(t, c.mode, "", "instance", c.layers, convex(.4))
 		nodes, p := b.gate.e.Machine.Nodes, b.gate.claim

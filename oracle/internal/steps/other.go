@@ -21,7 +21,8 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if limit := g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got))); claimed.re*claimed.re <= limit && g.h0.judge(m.figures()) == nil && bad.figures.cuts.Of[measure.InAll].Mean(0) > limit {
+	if limit := g.h0.at(m.alike, m.of).limit(measure.InAll, float64(len(m.Got))); claimed.re*claimed.re <= limit &&
+		g.h0.judge(m.figures()) == nil && bad.figures.cuts.Of[measure.InAll].Mean(0) > limit {
 		return false, nil // other realizations are as claimed
 	}
 	was := g.use
@@ -33,7 +34,8 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if far := meanOf(g.against(m, m.Got, m.truth)); near || far > mostFar || !g.claim.Half() || len(g.e.Machine.Nodes) > emulate.MostTraced || g.e.Late("patterns of single nodes") {
+	if far := meanOf(g.against(m, m.Got, m.truth)); near || far > mostFar || !g.claim.Half() ||
+		len(g.e.Machine.Nodes) > emulate.MostTraced || g.e.Late("patterns of single nodes") {
 		return found, nil
 	}
 	traced, err := g.trace(m, g.claim.Mode)

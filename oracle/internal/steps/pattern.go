@@ -18,7 +18,8 @@ import (
 // Numbers that are stored in float32 are not rounded: their errors are legal's.
 func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.Device {
 	nodes := g.e.Machine.Nodes
-	d := &emulate.Device{Mode: p.Mode, BiasTogether: p.Points&emulate.AtBias == 0, BiasApart: p.Points&emulate.AtBias != 0, Wide: p.Wide, Flat: p.Flat, Store: make([]fp16.Format, len(nodes)), Operands: p.Modes(len(nodes))}
+	d := &emulate.Device{Mode: p.Mode, BiasTogether: p.Points&emulate.AtBias == 0, BiasApart: p.Points&emulate.AtBias !=
+		0, Wide: p.Wide, Flat: p.Flat, Store: make([]fp16.Format, len(nodes)), Operands: p.Modes(len(nodes))}
 	if l != nil {
 		l.Half, l.Apart, l.Modes = p.Half(), p.Half() && p.Points&emulate.AtBias != 0, d.Operands
 		d.Perturb, d.Sum = l.Disturb, l.Sum
@@ -30,7 +31,8 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 		}
 	}
 	// The machine rounds the contract's noise by itself.
-	if fewer := p.Half() && (p.Added || p.Once || p.Constants&emulate.OfNoise != 0 || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
+	if fewer := p.Half() && (p.Added || p.Once || p.Constants&emulate.OfNoise != 0 ||
+		!p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
@@ -112,7 +114,9 @@ func (g *stepGate) output(p emulate.Pattern) fp16.Format {
 // noisy applies noise node i to x, rounding draw and product to f where the
 // pattern does. b is the node's block, all the step's draws, unless a fault is
 // tried.
-func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Tensor, p emulate.Pattern, f fp16.Format, l *emulate.Legal) (*tensor.Tensor, error) {
+func (g *stepGate) noisy(
+	i int, b *noise.Block, all *emulate.Draws, x *tensor.Tensor, p emulate.Pattern, f fp16.Format, l *emulate.Legal,
+) (*tensor.Tensor, error) {
 	d := g.drawsOf(i, all)
 	narrow := func(at emulate.Points) fp16.Format {
 		if p.Half() && f == p.Mode.Precision && p.Points&at != 0 {

@@ -70,7 +70,8 @@ func (g *stepGate) allowed(p emulate.Pattern) (l []emulate.Pattern) {
 		l = append(l, plain)
 	}
 	if p.Half() && slices.ContainsFunc(nodes, func(n operator.Node) bool {
-		return emulate.IsNoise(&n) && slices.ContainsFunc(emulate.NoiseWays(&n, true), func(w emulate.NoiseWay) bool { return w.Added })
+		return emulate.IsNoise(&n) &&
+			slices.ContainsFunc(emulate.NoiseWays(&n, true), func(w emulate.NoiseWay) bool { return w.Added })
 	}) {
 		for _, q := range append([]emulate.Pattern{p}, l...) {
 			q.Added = true
@@ -81,7 +82,9 @@ func (g *stepGate) allowed(p emulate.Pattern) (l []emulate.Pattern) {
 }
 
 // keeping returns replace with the ties rounded as they were found to be.
-func (g *stepGate) keeping(replace func(int, []*tensor.Tensor) (*tensor.Tensor, error)) func(int, []*tensor.Tensor) (*tensor.Tensor, error) {
+func (g *stepGate) keeping(
+	replace func(int, []*tensor.Tensor) (*tensor.Tensor, error),
+) func(int, []*tensor.Tensor) (*tensor.Tensor, error) {
 	other := g.rounded
 	return func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		g.ties = &ties{other: other}

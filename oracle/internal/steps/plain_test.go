@@ -40,7 +40,9 @@ func (b *stepBench) build(config operator.Config, stream string) {
 	}
 	e := b.gate.e
 	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: e.Case.Rollout}
-	b.gate.e = &match.Matcher{Gate: facts.Begin(&evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, Machine: emulate.New(op, c.Rollout), Mode: e.Mode, States: e.States}, &facts.Facts{})}
+	b.gate.e = &match.Matcher{Gate: facts.Begin(&evidence.Evidence{
+		Ctx: context.Background(), Case: c, Op: op, Machine: emulate.New(op, c.Rollout), Mode: e.Mode, States: e.States,
+	}, &facts.Facts{})}
 	if b.gate.e.Stream, err = c.OpenStream(stream, op, e.Mode); err != nil {
 		b.t.Fatal(err)
 	}
@@ -98,7 +100,8 @@ func TestPlainNorm(t *testing.T) {
 			e, d := b.gate.e, *b.plainDevice(0) // the inputs of its norm are recorded: no sum is in doubt
 			d.Update, d.Perturb, d.Sum = nil, nil, nil
 			rows := rig.Record(t, e.Gate, d, 1, 0).Examine(t, layers.Check, "1")
-			if right := len(rows.Findings) == 0; right == affine || right && !strings.Contains(strings.Join(rows.Notes, "; "), "1: "+how) {
+			if right := len(rows.Findings) == 0; right == affine ||
+				right && !strings.Contains(strings.Join(rows.Notes, "; "), "1: "+how) {
 				t.Errorf("layers, affine %v: notes %v, findings %v", affine, rows.Notes, rows.Findings)
 			}
 		}
@@ -109,7 +112,9 @@ func TestPlainNorm(t *testing.T) {
 // one that is as claimed is none, and a norm with parameters is not asked.
 func TestOtherwise(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ affine, plain, want bool }{{false, true, true}, {false, false, false}, {true, true, false}} {
+	for _, c := range []struct{ affine, plain, want bool }{
+		{false, true, true}, {false, false, false}, {true, true, false},
+	} {
 		b := plainBench(t, c.affine)
 		b.device = func(int) *emulate.Device {
 			if c.plain {

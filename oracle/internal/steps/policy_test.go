@@ -14,9 +14,9 @@ import (
 
 func f32(v float64) float64 { return fp16.Float32.Round(v) }
 
-// TestPolicyRoundings: where a state takes little from the operator, a float32 device is right however it forms
-// y = a x + b o, whatever its sums, also from states just above a power of two; and it is not where a last bit is cut, or
-// where the operator is far from exact in one step.
+// TestPolicyRoundings: where a state takes little from the operator, a float32 device is right however it forms y = a x
+// + b o, whatever its sums, also from states just above a power of two; and it is not where a last bit is cut, or where
+// the operator is far from exact in one step.
 func TestPolicyRoundings(t *testing.T) {
 	t.Parallel()
 	const alpha, dt = .99, .01

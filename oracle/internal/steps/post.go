@@ -14,7 +14,8 @@ import (
 // half returns the half type of the claim's states, Float64 if they have none: that of
 // the operator's outputs where these are the states, or the one that they are kept in.
 func (g *stepGate) half() fp16.Format {
-	if c, m := g.e.Case.Rollout, g.claim.Mode; c.Policy == rollout.Autoregressive && c.State == "" && g.claim.Half() && g.e.Op.Output(m) == m.Precision {
+	if c, m := g.e.Case.Rollout, g.claim.Mode; c.Policy == rollout.Autoregressive && c.State == "" && g.claim.Half() &&
+		g.e.Op.Output(m) == m.Precision {
 		return m.Precision
 	}
 	return g.kept()

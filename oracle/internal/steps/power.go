@@ -62,7 +62,9 @@ func (g *stepGate) power(all []*stepFigures, last *measured) error {
 		elements += f.count
 	}
 	blind := func(format string, a ...any) error {
-		g.e.Find(report.Finding{Verdict: report.NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf(format, a...)})
+		g.e.Find(report.Finding{
+			Verdict: report.NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf(format, a...),
+		})
 		return nil
 	}
 	exact, n := 0, 0
@@ -78,9 +80,11 @@ func (g *stepGate) power(all []*stepFigures, last *measured) error {
 	case elements == 0:
 		return blind("no number of any step is finite")
 	case elements < evidence.FewestNumbers:
-		return blind("%.0f numbers in all steps: too few to tell rounding from a fault; want %d", elements, evidence.FewestNumbers)
+		return blind("%.0f numbers in all steps: too few to tell rounding from a fault; want %d",
+			elements, evidence.FewestNumbers)
 	case n == 0 || float64(exact) > 0.95*float64(n):
-		return blind("%d of %d numbers of the last step are zero or have not changed: the field is dead or saturated", exact, n)
+		return blind("%d of %d numbers of the last step are zero or have not changed: the field is dead or saturated",
+			exact, n)
 	}
 	s, err := g.seen(last)
 	if err != nil || s.enough(g.claim) {
@@ -103,12 +107,13 @@ func (g *stepGate) power(all []*stepFigures, last *measured) error {
 		return err
 	}
 	rival, _ := g.rival()
-	return blind("errors of the states show from %.2g on, where those of the operator in %v are %.2g and its whole output changes them by %.2g: %s", s.least, rival.Precision, s.errors, s.output, why)
+	return blind("errors of the states show from %.2g on, where those of the operator in %v are %.2g and its whole "+
+		"output changes them by %.2g: %s", s.least, rival.Precision, s.errors, s.output, why)
 }
 
-// undone is the chance with which roundings that may be as far from the pattern's as a limit undo what a fault does, so that
-// this share of the limit is left. A device whose numbers are the pattern's own has no fault that is twice what is left of
-// them, however many of its pixels could have been rounded the other way together.
+// undone is the chance with which roundings that may be as far from the pattern's as a limit undo what a fault does, so
+// that this share of the limit is left. A device whose numbers are the pattern's own has no fault that is twice what is
+// left of them, however many of its pixels could have been rounded the other way together.
 const undone = 1e-3
 
 // seen measures what a step can show. Numbers at the ends of a clamp show

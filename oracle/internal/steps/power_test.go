@@ -45,8 +45,8 @@ func TestStepsPower(t *testing.T) {
 	}
 }
 
-// TestUndone: limits may be wide, where pixels are alike, and a device whose numbers are its pattern's own still shows that no
-// fault is beyond what is left of them; one that is off by a tenth of the limit does not.
+// TestUndone: limits may be wide, where pixels are alike, and a device whose numbers are its pattern's own still shows
+// that no fault is beyond what is left of them; one that is off by a tenth of the limit does not.
 func TestUndone(t *testing.T) {
 	t.Parallel()
 	b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.5))
@@ -76,12 +76,18 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reasons := []string{"correct devices differ", "the variance of a norm's input is", "of the numbers lie at the clamp's ends", "the policy takes"}
+	reasons := []string{"correct devices differ", "the variance of a norm's input is",
+		"of the numbers lie at the clamp's ends", "the policy takes"}
 	for _, k := range []struct {
 		scale, shift float64
 		seen         seen
 		want         string
-	}{{1, 0, seen{share: .5, live: 1}, reasons[0]}, {1e-4, 0, seen{share: .5, live: 1}, reasons[1]}, {1, 0, seen{share: .5, live: .4}, reasons[2]}, {1, 0, seen{share: .001, live: 1}, reasons[3]}} {
+	}{
+		{1, 0, seen{share: .5, live: 1}, reasons[0]},
+		{1e-4, 0, seen{share: .5, live: 1}, reasons[1]},
+		{1, 0, seen{share: .5, live: .4}, reasons[2]},
+		{1, 0, seen{share: .001, live: 1}, reasons[3]},
+	} {
 		x := step.X.Clone()
 		for i, v := range x.Data {
 			x.Data[i] = v*k.scale + k.shift

@@ -60,7 +60,8 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	return g.power(all, m)
 }
 
-// mostUsual is how many times the expected errors most right devices have at the most: by another method, F(4x4), sums have 4.4.
+// mostUsual is how many times the expected errors most right devices have at the most: by another method, F(4x4), sums
+// have 4.4.
 const mostUsual = 4
 
 // levelNote says that a run without a fault has errors that few right devices have; "" where it has not.
@@ -68,7 +69,9 @@ func levelNote(level float64) string {
 	if !(level > mostUsual) {
 		return ""
 	}
-	return fmt.Sprintf("the RMS error of a step is %.3g times what the claim makes one expect: sums in tiles (Winograd's method) have that, and so has a fault that is no larger; recorded layers tell one from the other", level)
+	return fmt.Sprintf("the RMS error of a step is %.3g times what the claim makes one expect: "+
+		"sums in tiles (Winograd's method) have that, and so has a fault that is no larger; "+
+		"recorded layers tell one from the other", level)
 }
 
 func (g *stepGate) streamName() string {
@@ -107,7 +110,8 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 		g.e.Report.AddFields(t, fields)
 	}
 	count = max(count, 1)
-	g.e.Report.OneStep = report.StepError{MaxAbs: diff.Number(most), MeanAbs: diff.Number(sum / count), RMSOverExpected: diff.Number(math.Sqrt(z / count))}
+	g.e.Report.OneStep = report.StepError{MaxAbs: diff.Number(most), MeanAbs: diff.Number(sum / count),
+		RMSOverExpected: diff.Number(math.Sqrt(z / count))}
 }
 
 // expected fills in what the claim makes one expect, as normal errors have it.
@@ -120,7 +124,8 @@ func (g *stepGate) expected(m *measured) {
 	}
 	n := float64(len(m.s)) * float64(g.e.States.T-1)
 	// The largest of n normal numbers is about sqrt(2 ln n) deviations.
-	g.e.Report.Expected = report.StepError{MaxAbs: diff.Number(most * math.Sqrt(2*measure.LnAbove(n))), MeanAbs: diff.Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), RMSOverExpected: 1}
+	g.e.Report.Expected = report.StepError{MaxAbs: diff.Number(most * math.Sqrt(2*measure.LnAbove(n))),
+		MeanAbs: diff.Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), RMSOverExpected: 1}
 }
 
 // maps draws |r| of the step per channel, averaged over the realizations, and
@@ -136,7 +141,10 @@ func (g *stepGate) maps(m *measured) {
 				}
 			}
 		}
-		g.e.Report.Maps = append(g.e.Report.Maps, report.Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H(), W: m.X.W(), Values: v})
+		g.e.Report.Maps = append(g.e.Report.Maps, report.Map{
+			Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H(),
+			W: m.X.W(), Values: v,
+		})
 	}
 	scale := diff.NewUlpScale(g.format())
 	for i, v := range m.Got {
@@ -171,15 +179,18 @@ func (g *stepGate) worst(m *measured) {
 	for _, i := range order[:min(10, len(order))] {
 		x, y, c, n := i%m.X.W(), i/m.X.W()%m.X.H(), i/(m.X.W()*m.X.H())%m.X.C(), i/(m.X.W()*m.X.H()*m.X.C())
 		g.e.Report.Worst = append(g.e.Report.Worst, report.Element{Step: m.Step, Realization: m.Lo + n, C: c, H: y, W: x,
-			Exact: diff.Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]), GotValue: diff.Number(m.Got[i]),
-			Error: diff.Number((m.Got[i] - m.truth[i]) / m.s[i])})
+			Exact: diff.Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]),
+			GotValue: diff.Number(m.Got[i]),
+			Error:    diff.Number((m.Got[i] - m.truth[i]) / m.s[i])})
 	}
 }
 
 // findings adds what is wrong at the first faulty step.
 func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) error {
 	f := bad.figures
-	find := report.Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: diff.Number(bad.excess)}
+	find := report.Finding{
+		Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: diff.Number(bad.excess),
+	}
 	verdict, err := g.classify(m, bad)
 	if err != nil {
 		return err
@@ -187,13 +198,18 @@ func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) err
 	find.Verdict = verdict
 	switch {
 	case bad.line:
-		find.Text = fmt.Sprintf("step %d: all numbers of %s are shifted or scaled together, by %.3g expected deviations; correct devices reach %.3g", f.step, bad.home, bad.value, bad.limit)
+		find.Text = fmt.Sprintf("step %d: all numbers of %s are shifted or scaled together, "+
+			"by %.3g expected deviations; correct devices reach %.3g", f.step, bad.home, bad.value, bad.limit)
 	case bad.gate == "structure":
-		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s", f.step, f.wrong, bad.slice)
+		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is "+
+			"not; the first is %s", f.step, f.wrong, bad.slice)
 	case bad.gate == "accuracy":
-		find.Text = fmt.Sprintf("step %d: the squared error against float64 is above that of the claimed arithmetic by %.3g of the expected variance%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)
+		find.Text = fmt.Sprintf("step %d: the squared error against float64 "+
+			"is above that of the claimed arithmetic by %.3g of the expected variance%s; correct devices reach %.3g",
+			f.step, bad.value, in(bad.slice), bad.limit)
 	default:
-		find.Text = fmt.Sprintf("step %d: the root mean square distance to the claimed arithmetic is %.3g expected deviations%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)
+		find.Text = fmt.Sprintf("step %d: the root mean square distance to the claimed arithmetic is %.3g expected "+
+			"deviations%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)
 	}
 	g.e.Find(find)
 	return nil

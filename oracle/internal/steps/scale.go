@@ -31,7 +31,8 @@ func (g *stepGate) scale(m *measured, truth, emu, o *tensor.Tensor) error {
 	errs := g.errorsOf(emu, truth)
 	errors, count := planeMeans(errs, hw, func(k int) float64 { return float64(errs[k] * errs[k]) })
 	lasts, _ := planeMeans(errs, hw, func(k int) float64 { return last(truth.Data[k], o.Data[k]) })
-	sizes, _ := planeMeans(errs, hw, func(k int) float64 { return float64(truth.Data[k] * truth.Data[k]) }) // for float32's roundings of the state
+	// for float32's roundings of the state
+	sizes, _ := planeMeans(errs, hw, func(k int) float64 { return float64(truth.Data[k] * truth.Data[k]) })
 	chance := false
 	for p, n := range count {
 		chance = chance || errors[p]-lasts[p] < 4*math.Sqrt(2/max(n, 1))*lasts[p]

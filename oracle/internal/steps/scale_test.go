@@ -24,14 +24,17 @@ func TestScale(t *testing.T) {
 		{"bfloat16", "group", "", rollout.Config{Policy: rollout.Residual, Dt: .125}},
 	} {
 		b := newStepBench(t, c.precision, "cuda", c.norm, c.ro)
-		b.build(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "relu",
-			Normalization: c.norm, NoiseType: c.noise, NoiseScale: .04}, map[string]string{"": "none", "gaussian": "counter"}[c.noise])
+		b.build(operator.Config{
+			NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "relu",
+			Normalization: c.norm, NoiseType: c.noise, NoiseScale: .04,
+		}, map[string]string{"": "none", "gaussian": "counter"}[c.noise])
 		b.run()
 		for step := 1; step <= 3; step++ {
 			m := b.measured(step)
 			f := m.figures()
 			if z := f.sumZ / f.count; z < 0.8 || z > 1.25 || f.peak() > 6 {
-				t.Errorf("%s, %s, %+v, step %d: a mean square of %.3g of what is expected, the largest %.3g: want about 1, and 6 at most", c.precision, c.norm, c.ro, step, z, f.peak())
+				t.Errorf("%s, %s, %+v, step %d: a mean square of %.3g of what is expected, the largest %.3g: "+
+					"want about 1, and 6 at most", c.precision, c.norm, c.ro, step, z, f.peak())
 			}
 		}
 	}

@@ -218,7 +218,8 @@ func (g *stepGate) climb(best *candidate, try func(emulate.Pattern) (candidate, 
 	for range 4 {
 		from := *best
 		all := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, best.Mode).Points
-		if slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool { return n.Op == operator.OpConv && n.Bias != nil }) {
+		if slices.ContainsFunc(g.e.Machine.Nodes,
+			func(n operator.Node) bool { return n.Op == operator.OpConv && n.Bias != nil }) {
 			all |= emulate.AtBias
 		}
 		for at := emulate.Points(1); at < emulate.AllPoints; at <<= 1 {

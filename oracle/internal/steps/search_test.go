@@ -43,7 +43,8 @@ func TestStepsSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Points != p.Points || !(other.re < own.re) {
-		t.Errorf("found %v at %.4f, %.4f: want %v at %.4f, %.4f, and less than that of %v at %.4f, %.4f", got.Points, got.re, got.unlike, p.Points, own.re, own.unlike, less.Points, other.re, other.unlike)
+		t.Errorf("found %v at %.4f, %.4f: want %v at %.4f, %.4f, and less than that of %v at %.4f, %.4f",
+			got.Points, got.re, got.unlike, p.Points, own.re, own.unlike, less.Points, other.re, other.unlike)
 	}
 }
 
@@ -52,7 +53,8 @@ func TestStepsSame(t *testing.T) {
 func TestStepsBoth(t *testing.T) {
 	t.Parallel()
 	b := newStepBench(t, "float16", "cuda", "batch", convex(.3))
-	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "silu", Normalization: "batch"}, "none")
+	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "silu", Normalization: "batch"}, "none")
 	p := b.gate.claim
 	p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideInner
 	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
@@ -110,7 +112,8 @@ func TestUnlessFar(t *testing.T) {
 // expected errors are those of the numbers that it does not hold.
 func TestStepsScaleClamped(t *testing.T) {
 	t.Parallel()
-	b := newStepBench(t, "float16", "cuda", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .3, Clamp: &[2]float64{-.02, .02}})
+	b := newStepBench(t, "float16", "cuda", "instance",
+		rollout.Config{Policy: rollout.Convex, Alpha: .3, Clamp: &[2]float64{-.02, .02}})
 	if r := b.check(); len(r.Findings) > 0 {
 		t.Fatalf("findings %v: want none", r.Findings)
 	}
@@ -123,7 +126,8 @@ func TestStepsScaleClamped(t *testing.T) {
 		}
 	}
 	if q := squares / free; !(free < 0.2*float64(len(m.truth))) || !(q > 0.5 && q < 1.6) {
-		t.Errorf("mean square error %.3g of what is expected, over %.0f free numbers of %d: want about 1, and less than a fifth", q, free, len(m.truth))
+		t.Errorf("mean square error %.3g of what is expected, over %.0f free numbers of %d: "+
+			"want about 1, and less than a fifth", q, free, len(m.truth))
 	}
 }
 
@@ -149,28 +153,34 @@ func TestStepsClearer(t *testing.T) {
 		return of(func(i int) float64 { return float64(min(i*n/1000-(i-1)*n/1000, 1)) })
 	}
 	if !few(40).clearer(few(80)) || few(70).clearer(few(80)) {
-		t.Errorf("40 others in place of 80: %v, 70: %v: want true and false", few(40).clearer(few(80)), few(70).clearer(few(80)))
+		t.Errorf("40 others in place of 80: %v, 70: %v: want true and false", few(40).clearer(few(80)),
+			few(70).clearer(few(80)))
 	}
 }
 
-// TestScaleOfNoise: JAX rounds the sum of a convolution, adds its bias in float32 and hands that on; a model in its own type has
-// the scale of noise in it, and the loop around it its constants in float32.
+// TestScaleOfNoise: JAX rounds the sum of a convolution, adds its bias in float32 and hands that on; a model in its own
+// type has the scale of noise in it, and the loop around it its constants in float32.
 func TestScaleOfNoise(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ norm, act, noise string }{{"none", "gelu", "laplace"}, {"instance", "relu", "gaussian"}, {"group", "silu", "gaussian"}} {
-		b := newStepBenchOf(t, "bfloat16", "cpu", operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-			Activation: c.act, Normalization: c.norm, NoiseType: c.noise, NoiseScale: .7}, convex(.01))
+	for _, c := range []struct{ norm, act, noise string }{
+		{"none", "gelu", "laplace"}, {"instance", "relu", "gaussian"}, {"group", "silu", "gaussian"},
+	} {
+		b := newStepBenchOf(t, "bfloat16", "cpu", operator.Config{
+			NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: c.act,
+			Normalization: c.norm, NoiseType: c.noise, NoiseScale: .7,
+		}, convex(.01))
 		p := b.gate.claim
 		p.Points, p.Constants = p.Points&^emulate.AtConv|emulate.AtBias, emulate.OfNoise
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
-		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, " with the scale of noise in bfloat16") || !strings.Contains(r.Pattern, "bias apart") {
+		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract,
+			" with the scale of noise in bfloat16") || !strings.Contains(r.Pattern, "bias apart") {
 			t.Errorf("%+v: contract %q, pattern %q, findings %v", c, r.Contract, r.Pattern, r.Findings)
 		}
 	}
 }
 
-// TestAlone: a compiler that stores only the convolutions that a sum follows, and has constants in the half type, is asked
-// for as a whole: with fewer of these, a deep operator's states are no nearer.
+// TestAlone: a compiler that stores only the convolutions that a sum follows, and has constants in the half type, is
+// asked for as a whole: with fewer of these, a deep operator's states are no nearer.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	b := newDeepStepBench(t, "float16", "cuda", "batch", 4, convex(.7))

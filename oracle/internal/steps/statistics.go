@@ -11,13 +11,14 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// A float32 device may add up a mean or a variance one number after another, which of thousands of numbers is ten times as
-// inexact as in a tree. That is one error for all that are normalized with it: where a step has large errors, those of a
-// right device are a sum of what each mean and each variance does to the states, and those of an inexact function are not.
-// So such a step is judged once more by what errors of statistics leave.
+// A float32 device may add up a mean or a variance one number after another, which of thousands of numbers is ten times
+// as inexact as in a tree. That is one error for all that are normalized with it: where a step has large errors, those
+// of a right device are a sum of what each mean and each variance does to the states, and those of an inexact function
+// are not. So such a step is judged once more by what errors of statistics leave.
 
-// statistics returns the first step of a fine claim's device whose errors are beyond what right devices leave without those of
-// the statistics of norms; nil if none is. Only steps are asked that have larger errors than statistics added up in blocks make.
+// statistics returns the first step of a fine claim's device whose errors are beyond what right devices leave without
+// those of the statistics of norms; nil if none is. Only steps are asked that have larger errors than statistics added
+// up in blocks make.
 func (g *stepGate) statistics(all []*stepFigures) (*verdictOn, error) {
 	if g.claim.Discrete() || g.normalizers() == nil {
 		return nil, nil

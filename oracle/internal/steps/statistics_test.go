@@ -9,13 +9,16 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// TestSharedByStatistics: statistics of thousands of numbers that are added up one after another make errors as large as those of an
-// inexact activation, and are right; what tells them apart is that they are one number for all that is normalized with them.
+// TestSharedByStatistics: statistics of thousands of numbers that are added up one after another make errors as large
+// as those of an inexact activation, and are right; what tells them apart is that they are one number for all that is
+// normalized with them.
 func TestSharedByStatistics(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0, 0x1p-18} {
-		b := newStepBenchOf(t, "float32", "", operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-			Activation: "gelu", Normalization: "layer", NoiseType: "gaussian", NoiseScale: .05}, rollout.Config{Policy: rollout.Autoregressive, Timesteps: 4})
+		b := newStepBenchOf(t, "float32", "", operator.Config{
+			NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "gelu",
+			Normalization: "layer", NoiseType: "gaussian", NoiseScale: .05,
+		}, rollout.Config{Policy: rollout.Autoregressive, Timesteps: 4})
 		b.gate.e.States.H, b.gate.e.States.W = 40, 40
 		b.device = func(int) *emulate.Device {
 			l := &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: 1, Whole: share == 0, Member: 1 << 30}
@@ -33,7 +36,8 @@ func TestSharedByStatistics(t *testing.T) {
 	}
 }
 
-// TestTogether: what is taken from a residual is all that its vectors say, of each realization for itself, and nothing else.
+// TestTogether: what is taken from a residual is all that its vectors say, of each realization for itself, and nothing
+// else.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	s := &together{4, make([][][]float64, 2)}

@@ -46,8 +46,10 @@ func newStepBench(t *testing.T, precision, autocast, norm string, ro rollout.Con
 
 func newDeepStepBench(t *testing.T, precision, autocast, norm string, layers int, ro rollout.Config) *stepBench {
 	t.Helper()
-	return newStepBenchOf(t, precision, autocast, operator.Config{NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
-		Activation: "gelu", Normalization: norm, NoiseType: "gaussian", NoiseScale: .05}, ro)
+	return newStepBenchOf(t, precision, autocast, operator.Config{
+		NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "gelu",
+		Normalization: norm, NoiseType: "gaussian", NoiseScale: .05,
+	}, ro)
 }
 
 func newStepBenchOf(t *testing.T, precision, autocast string, config operator.Config, ro rollout.Config) *stepBench {
@@ -79,7 +81,8 @@ func newStepBenchOf(t *testing.T, precision, autocast string, config operator.Co
 // inexact as one addition after another is; those of a fine claim where there is a method that makes them so.
 func (b *stepBench) correct(p emulate.Pattern, lambda float64) *emulate.Device {
 	p.Twice = p.Half()
-	return b.gate.device(p, 1, &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: lambda, Tiled: !p.Discrete(), Member: 1 << 30})
+	return b.gate.device(p, 1,
+		&emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: lambda, Tiled: !p.Discrete(), Member: 1 << 30})
 }
 
 // check lets the device run and returns the report of the step gates alone.
@@ -185,13 +188,15 @@ func TestStepsCorrect(t *testing.T) {
 		{"float16", "cuda", "instance", rollout.Config{Policy: rollout.Residual, Dt: .1, Normalization: rollout.MinMax}, 1},
 		{"bfloat16", "cuda", "group", rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.ZScore}, 1},
 		{"bfloat16", "cpu", "none", rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.MinMax}, 4.4},
-		{"float16", "cuda", "instance", rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.MinMax, EngineBatch: 2}, 1},
+		{"float16", "cuda", "instance",
+			rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.MinMax, EngineBatch: 2}, 1},
 	} {
 		b := newStepBench(t, c.precision, c.autocast, c.norm, c.ro)
 		b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, c.lambda) }
 		r := b.check()
 		if len(r.Findings) > 0 || r.Contract != r.Claim || len(r.Steps) != stepBenchSteps {
-			t.Errorf("%s, %s, %s: contract %q, findings %v: want %q and none", c.precision, c.norm, c.ro.Policy, r.Contract, r.Findings, r.Claim)
+			t.Errorf("%s, %s, %s: contract %q, findings %v: want %q and none",
+				c.precision, c.norm, c.ro.Policy, r.Contract, r.Findings, r.Claim)
 		}
 	}
 }
@@ -211,7 +216,8 @@ func TestStepsHalfPost(t *testing.T) {
 		{"bfloat16", rollout.ZScore, "coarse"},
 		{"float16", rollout.MinMax, "coarse"},
 	} {
-		b := newStepBench(t, c.precision, "cuda", "group", rollout.Config{Policy: rollout.Autoregressive, Normalization: c.normalization})
+		b := newStepBench(t, c.precision, "cuda", "group",
+			rollout.Config{Policy: rollout.Autoregressive, Normalization: c.normalization})
 		p := b.gate.claim
 		p.Twice = c.how == "formula"
 		b.device = func(int) *emulate.Device { return b.gate.device(p, 1, nil) }
@@ -230,12 +236,13 @@ func TestStepsHalfPost(t *testing.T) {
 	}
 }
 
-// TestStepsHalfProducts: products with constants may be rounded to float32 before the half type, and states be normalized
-// by one operation all the same: a device that does both is held against that, bit for bit.
+// TestStepsHalfProducts: products with constants may be rounded to float32 before the half type, and states be
+// normalized by one operation all the same: a device that does both is held against that, bit for bit.
 func TestStepsHalfProducts(t *testing.T) {
 	t.Parallel()
 	for _, n := range []rollout.Normalization{rollout.MinMax, rollout.ZScore} {
-		b := newStepBench(t, "bfloat16", "cpu", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .9, State: "bfloat16", Normalization: n})
+		b := newStepBench(t, "bfloat16", "cpu", "instance",
+			rollout.Config{Policy: rollout.Convex, Alpha: .9, State: "bfloat16", Normalization: n})
 		g, p := b.gate, b.gate.claim
 		b.device = func(int) *emulate.Device {
 			d, sum := g.device(p, 1, nil), p
@@ -261,18 +268,28 @@ func TestStepsPattern(t *testing.T) {
 		change                    func(p *emulate.Pattern)
 		contract, pattern         string
 	}{
-		{"float16", "cuda", "instance", func(p *emulate.Pattern) { p.Points &^= emulate.AtNorm }, "float16/autocast-cuda/state-float32/noise-counter with fewer roundings", "stores conv, act, draw, product, noise, out, share; bias apart"},
-		{"bfloat16", "cuda", "instance", func(p *emulate.Pattern) { p.Points = emulate.AtConv | emulate.AtOut }, "bfloat16/autocast-cuda/state-float32/noise-counter with fewer roundings", "stores conv, out"},
-		{"float16", "cuda", "none", func(p *emulate.Pattern) { p.Mode.Autocast = operator.CPU2; p.Points &^= emulate.AtBias }, "float16/autocast-cpu/state-float32/noise-counter", "stores conv, act, draw, product, noise, out, share"},
-		{"tf32", "", "instance", func(p *emulate.Pattern) { p.Mode.TF32 = fp16.TowardZero }, "tf32:truncate/state-float32/noise-counter", ""},
-		{"float16", "cuda", "instance", func(p *emulate.Pattern) { *p = emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float32}} }, "float32/state-float32/noise-counter", ""},
+		{"float16", "cuda", "instance", func(p *emulate.Pattern) { p.Points &^= emulate.AtNorm },
+			"float16/autocast-cuda/state-float32/noise-counter with fewer roundings",
+			"stores conv, act, draw, product, noise, out, share; bias apart"},
+		{"bfloat16", "cuda", "instance", func(p *emulate.Pattern) { p.Points = emulate.AtConv | emulate.AtOut },
+			"bfloat16/autocast-cuda/state-float32/noise-counter with fewer roundings", "stores conv, out"},
+		{"float16", "cuda", "none", func(p *emulate.Pattern) {
+			p.Mode.Autocast = operator.CPU2
+			p.Points &^= emulate.AtBias
+		}, "float16/autocast-cpu/state-float32/noise-counter", "stores conv, act, draw, product, noise, out, share"},
+		{"tf32", "", "instance", func(p *emulate.Pattern) { p.Mode.TF32 = fp16.TowardZero },
+			"tf32:truncate/state-float32/noise-counter", ""},
+		{"float16", "cuda", "instance", func(p *emulate.Pattern) {
+			*p = emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float32}}
+		}, "float32/state-float32/noise-counter", ""},
 	} {
 		b := newStepBench(t, c.precision, c.autocast, c.norm, convex(.4))
 		p := b.gate.claim
 		c.change(&p)
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 		if r := b.check(); len(r.Findings) > 0 || r.Contract != c.contract || r.Pattern != c.pattern {
-			t.Errorf("%s, %s: contract %q, pattern %q, findings %v: want %q, %q and none", c.precision, c.norm, r.Contract, r.Pattern, r.Findings, c.contract, c.pattern)
+			t.Errorf("%s, %s: contract %q, pattern %q, findings %v: want %q, %q and none", c.precision, c.norm,
+				r.Contract, r.Pattern, r.Findings, c.contract, c.pattern)
 		}
 	}
 }
@@ -298,10 +315,12 @@ func TestStepsTrace(t *testing.T) {
 			p.Odd = 1 << 6
 		}, false,
 			"; not conv_blocks.2.block.0"},
-		{"float16", "cuda", "none", 4, convex(.7), func(p *emulate.Pattern) { p.Points &^= emulate.AtConv | emulate.AtDraw }, false,
-			"stores act, sum, "},
-		{"float16", "cuda", "instance", 2, minmax, func(p *emulate.Pattern) { p.Points &^= emulate.AtConv | emulate.AtDraw; p.Odd = 1 << 1 }, false,
-			"; not conv_blocks.0.block.1"},
+		{"float16", "cuda", "none", 4, convex(.7),
+			func(p *emulate.Pattern) { p.Points &^= emulate.AtConv | emulate.AtDraw }, false, "stores act, sum, "},
+		{"float16", "cuda", "instance", 2, minmax, func(p *emulate.Pattern) {
+			p.Points &^= emulate.AtConv | emulate.AtDraw
+			p.Odd = 1 << 1
+		}, false, "; not conv_blocks.0.block.1"},
 	} {
 		b := newDeepStepBench(t, c.precision, c.autocast, c.norm, c.layers, c.ro)
 		p := b.gate.claim
@@ -316,7 +335,8 @@ func TestStepsTrace(t *testing.T) {
 		}
 		r := b.check()
 		if got := len(r.Findings) > 0; got != c.faulty || !strings.Contains(r.Pattern, c.pattern) {
-			t.Errorf("%s, %s: pattern %q, findings %v: want %q, faulty %v", c.precision, c.norm, r.Pattern, r.Findings, c.pattern, c.faulty)
+			t.Errorf("%s, %s: pattern %q, findings %v: want %q, faulty %v",
+				c.precision, c.norm, r.Pattern, r.Findings, c.pattern, c.faulty)
 		}
 	}
 }
@@ -397,11 +417,13 @@ func TestStepsFaults(t *testing.T) {
 		}, nil, report.FailPrecision, ""},
 		{"stale tile", "float16", "cuda", nil, tile(.8), report.FailLogic, "tile of 8x8 at (8,4) of realization 1"},
 		{"stale tile", "float32", "", nil, tile(1.01), report.FailLogic, "realization 1"},
-		{"one element", "bfloat16", "cuda", nil, one(func(v float64) float64 { return v + 1 }), report.FailLogic, "element (3,5) of channel 0 of realization 1"},
+		{"one element", "bfloat16", "cuda", nil, one(func(v float64) float64 { return v + 1 }), report.FailLogic,
+			"element (3,5) of channel 0 of realization 1"},
 		{"one realization", "float16", "cuda", nil, alternating(1, .02), report.FailLogic, "realization 1"},
 		{"errors of a coarse rounding", "float16", "cuda", nil, alternating(0, .002), report.FailPrecision, ""},
 		{"errors beyond any rounding", "float16", "cuda", nil, alternating(0, .2), report.FailLogic, ""},
-		{"NaN", "tf32", "", nil, one(func(float64) float64 { return math.NaN() }), report.FailLogic, "element (3,5) of channel 0 of realization 1"},
+		{"NaN", "tf32", "", nil, one(func(float64) float64 { return math.NaN() }), report.FailLogic,
+			"element (3,5) of channel 0 of realization 1"},
 		{"state in half", "float32", "", nil, func(t int, y *tensor.Tensor) {
 			if t >= at {
 				fp16.Float16.RoundSlice(y.Data, y.Data)
@@ -414,8 +436,10 @@ func TestStepsFaults(t *testing.T) {
 		}
 		b.after, b.unnamed = c.after, true
 		r := b.check()
-		if len(r.Findings) == 0 || r.Findings[0].Step != at || r.Findings[0].Verdict != c.verdict || !strings.Contains(r.Findings[0].Slice, c.slice) || r.Contract != "" {
-			t.Errorf("%s, %s: contract %q, findings %+v: want %s at step %d in %q", c.name, c.precision, r.Contract, r.Findings, c.verdict, at, c.slice)
+		if len(r.Findings) == 0 || r.Findings[0].Step != at || r.Findings[0].Verdict != c.verdict ||
+			!strings.Contains(r.Findings[0].Slice, c.slice) || r.Contract != "" {
+			t.Errorf("%s, %s: contract %q, findings %+v: want %s at step %d in %q",
+				c.name, c.precision, r.Contract, r.Findings, c.verdict, at, c.slice)
 			continue
 		}
 		if len(r.Worst) != 10 || r.Worst[0].Step != at || !strings.HasPrefix(r.Worst[0].Got, "0x") {
@@ -462,7 +486,9 @@ func TestStepsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := facts.Begin(&evidence.Evidence{Ctx: context.Background(), Case: k, Op: op, Machine: emulate.New(op, k.Rollout), Mode: mode, States: states}, &facts.Facts{Report: &report.Report{}})
+		e := facts.Begin(&evidence.Evidence{
+			Ctx: context.Background(), Case: k, Op: op, Machine: emulate.New(op, k.Rollout), Mode: mode, States: states,
+		}, &facts.Facts{Report: &report.Report{}})
 		if e.Stream, err = k.OpenStream("", op, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -505,7 +531,8 @@ func TestEnsemble(t *testing.T) {
 	like := re(emulate.CoarseLambda)
 	better := re(emulate.CoarseLambda / 10)
 	if !(like > .5 && like < 2 && better < .8*like) {
-		t.Errorf("mean squares are %.2f and, with a tenth of the errors, %.2f of the ensemble's: want about 1, and less", like, better)
+		t.Errorf("mean squares are %.2f and, with a tenth of the errors, %.2f of the ensemble's: "+
+			"want about 1, and less", like, better)
 	}
 }
 
@@ -594,7 +621,8 @@ func TestJudge(t *testing.T) {
 // added up, one product after another.
 func TestLegalSums(t *testing.T) {
 	t.Parallel()
-	op, err := operator.Init(operator.Config{NumLayers: 0, BaseChannels: 16, InputChannels: 16, OutputChannels: 16, KernelSize: 3, Activation: "none", Normalization: "none"}, 1)
+	op, err := operator.Init(operator.Config{NumLayers: 0, BaseChannels: 16, InputChannels: 16, OutputChannels: 16,
+		KernelSize: 3, Activation: "none", Normalization: "none"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -705,7 +733,8 @@ func TestCut(t *testing.T) {
 	if got, want := s.Home(4), "element (11,13) of channel 2 of realization 5"; got != want {
 		t.Errorf("home %q: want %q", got, want)
 	}
-	if slices.Contains([]float64{s.Of[measure.InPlane].Count[0], s.Of[measure.InAll].Count[0]}, n*c*h*w) || s.Of[measure.InAll].Count[0] != n*c*h*w-1 {
+	if slices.Contains([]float64{s.Of[measure.InPlane].Count[0], s.Of[measure.InAll].Count[0]}, n*c*h*w) ||
+		s.Of[measure.InAll].Count[0] != n*c*h*w-1 {
 		t.Error("a NaN was counted")
 	}
 }

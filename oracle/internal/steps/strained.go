@@ -8,8 +8,8 @@ import (
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
 
-// Limits that a few devices give are wide, for little is known of their tail. A device is rarely beyond all of the
-// few, even though their sums are worse than most have: where it is, another pattern may be its own; if not, many devices
+// Limits that a few devices give are wide, for little is known of their tail. A device is rarely beyond all of the few,
+// even though their sums are worse than most have: where it is, another pattern may be its own; if not, many devices
 // say what a step may be by the claim.
 
 const (

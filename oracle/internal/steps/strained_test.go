@@ -8,8 +8,8 @@ import (
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
 
-// TestStrained: a device whose sums are far worse than any right one's, and that the limits of a few devices let pass, is
-// wrong; one whose sums are worse than those of most is right.
+// TestStrained: a device whose sums are far worse than any right one's, and that the limits of a few devices let pass,
+// is wrong; one whose sums are worse than those of most is right.
 func TestStrained(t *testing.T) {
 	t.Parallel()
 	for _, precision := range []string{"tf32", "float16"} {
@@ -19,15 +19,18 @@ func TestStrained(t *testing.T) {
 			b.unnamed = lambda == 64
 			r := b.check()
 			if got, want := len(r.Findings) > 0, lambda == 64; got != want {
-				t.Errorf("%s, sums %g times as inexact: %d findings, Re %.3g", precision, lambda, len(r.Findings), float64(r.Steps[0].Re))
-			} else if got && (r.Findings[0].Gate != "conformity" || r.Findings[0].Step > 2 || !r.Steps[r.Findings[0].Step-1].Violation) {
+				t.Errorf("%s, sums %g times as inexact: %d findings, Re %.3g",
+					precision, lambda, len(r.Findings), float64(r.Steps[0].Re))
+			} else if got && (r.Findings[0].Gate != "conformity" || r.Findings[0].Step > 2 ||
+				!r.Steps[r.Findings[0].Step-1].Violation) {
 				t.Errorf("%s: found %+v", precision, r.Findings[0])
 			}
 		}
 	}
 }
 
-// TestStrainedPattern: a device of another pattern, which the limits of a few devices let pass by the claim, has its own.
+// TestStrainedPattern: a device of another pattern, which the limits of a few devices let pass by the claim, has its
+// own.
 func TestStrainedPattern(t *testing.T) {
 	t.Parallel()
 	b := newStepBench(t, "float16", "", "instance", convex(.3))

@@ -30,7 +30,9 @@ func (g *stepGate) trace(m *measured, mode operator.Mode) (best candidate, err e
 	all := emulate.PointsOf(nodes, g.e.Case.Rollout, mode)
 	stored := emulate.FormatsOf(nodes, mode, g.input(emulate.Pattern{Mode: mode}, m.Step))
 	t := &tracer{g: g, m: m, width: min(max(1, mostNumbers/len(m.Got)), mostPaths)}
-	t.paths = []trail{{p: emulate.Pattern{Mode: mode}, of: make([]*tensor.Tensor, len(nodes)), usual: map[emulate.Points]bool{}}}
+	t.paths = []trail{
+		{p: emulate.Pattern{Mode: mode}, of: make([]*tensor.Tensor, len(nodes)), usual: map[emulate.Points]bool{}},
+	}
 	for i := range nodes {
 		var at []emulate.Points
 		n := &nodes[i]
@@ -177,7 +179,8 @@ func (t *tracer) next(w *trail, p emulate.Pattern, i int) ([]float64, error) {
 				known[k] = of
 			}
 		}
-		if o, err = machine.Rest(&emulate.Device{Mode: p.Mode, Wide: emulate.WideAll}, t.m.X, known, t.m.Draws.Rewind()); err != nil {
+		if o, err = machine.Rest(&emulate.Device{Mode: p.Mode, Wide: emulate.WideAll}, t.m.X, known,
+			t.m.Draws.Rewind()); err != nil {
 			return nil, err
 		}
 		p = emulate.Pattern{Mode: p.Mode}
@@ -193,7 +196,8 @@ func (t *tracer) next(w *trail, p emulate.Pattern, i int) ([]float64, error) {
 func (t *tracer) forget(of []*tensor.Tensor, i int) {
 	nodes := t.g.e.Machine.Nodes
 	for _, j := range nodes[i].In {
-		if j != operator.Input && !slices.ContainsFunc(nodes[i+1:], func(n operator.Node) bool { return slices.Contains(n.In, j) }) {
+		if j != operator.Input &&
+			!slices.ContainsFunc(nodes[i+1:], func(n operator.Node) bool { return slices.Contains(n.In, j) }) {
 			of[j] = nil
 		}
 	}

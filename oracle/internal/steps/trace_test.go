@@ -36,7 +36,10 @@ func TestTraceUsual(t *testing.T) {
 		m.Got[i] = v + 300*m.s[i]*r.NormFloat64()
 	}
 	for _, usual := range []bool{false, true} {
-		tr := &tracer{g: g, m: m, width: 1, paths: []trail{{p: emulate.Pattern{Mode: g.claim.Mode}, of: make([]*tensor.Tensor, len(g.e.Machine.Nodes)), usual: map[emulate.Points]bool{emulate.AtConv: usual}}}}
+		tr := &tracer{g: g, m: m, width: 1, paths: []trail{
+			{p: emulate.Pattern{Mode: g.claim.Mode}, of: make([]*tensor.Tensor, len(g.e.Machine.Nodes)),
+				usual: map[emulate.Points]bool{emulate.AtConv: usual}},
+		}}
 		if err := tr.decide(0, []emulate.Points{emulate.AtConv}); err != nil {
 			t.Fatal(err)
 		}

@@ -85,8 +85,10 @@ func (e *Gate) coarse(x []float64, m, t int, f fp16.Format) (found bool, err err
 		if e.States.Format == g {
 			stored = fmt.Sprintf("; the trajectory is stored as %v, so it may be that only the file is", g)
 		}
-		e.Find(report.Finding{Verdict: report.FailPrecision, Gate: "structure", Step: t, Realization: m, ID: "rollout.state-kept-in:" + g.String(),
-			Excess: diff.Number(float64(off)), Text: fmt.Sprintf("state %d of realization %d has only %v numbers, where the claim has %v states%s", t, m, g, f, stored)})
+		e.Find(report.Finding{Verdict: report.FailPrecision, Gate: "structure", Step: t, Realization: m,
+			ID: "rollout.state-kept-in:" + g.String(), Excess: diff.Number(float64(off)), Text: fmt.Sprintf(
+				"state %d of realization %d has only %v numbers, where the claim has %v states%s", t, m, g, f, stored,
+			)})
 		return true, nil
 	}
 	return false, nil
@@ -121,7 +123,8 @@ func (e *Gate) levels(x []float64, m, t int, f fp16.Format, asked *int) (found b
 		*asked++
 		return false, nil
 	}
-	e.Find(report.Finding{Verdict: report.FailPrecision, Gate: "structure", Step: t, Realization: m, ID: "rollout.state-quantized", Excess: diff.Number(float64(n) / float64(got)),
+	e.Find(report.Finding{Verdict: report.FailPrecision, Gate: "structure", Step: t,
+		Realization: m, ID: "rollout.state-quantized", Excess: diff.Number(float64(n) / float64(got)),
 		Text: fmt.Sprintf("state %d of realization %d has only %d different numbers among %d", t, m, got, n)})
 	return true, nil
 }

@@ -129,7 +129,9 @@ func (e *Gate) repeat(hash []uint64, m, t int, at [2]int) (report.Finding, error
 		}
 		return true
 	}
-	f := report.Finding{Verdict: report.FailRollout, Gate: "structure", Step: t, Realization: m, Excess: diff.Number(math.Inf(1))}
+	f := report.Finding{
+		Verdict: report.FailRollout, Gate: "structure", Step: t, Realization: m, Excess: diff.Number(math.Inf(1)),
+	}
 	switch {
 	case at[1] == t-1 && at[0] == m && s.T-t >= 2 && all(func(m int) bool {
 		for u := t; u < s.T; u++ {
@@ -149,30 +151,40 @@ func (e *Gate) repeat(hash []uint64, m, t int, at [2]int) (report.Finding, error
 				f.Step--
 			}
 		}
-		f.Text = fmt.Sprintf("states %d to %d are the same numbers in every realization: one buffer, or a rollout that stands still", t-1, s.T-1)
+		f.Text = fmt.Sprintf("states %d to %d are the same numbers in every realization: "+
+			"one buffer, or a rollout that stands still", t-1, s.T-1)
 	case at[1] == t-1 && at[0] == m && all(func(m int) bool { return same(m, t, m, t-1) }):
 		f.ID = table.NotMade
-		f.Text = fmt.Sprintf("state %d is state %d again in every realization: a step that was not made, or a state stored twice", t, t-1)
+		f.Text = fmt.Sprintf("state %d is state %d again in every realization: "+
+			"a step that was not made, or a state stored twice", t, t-1)
 		late, err := e.StoredLate(m, t)
 		if err != nil {
 			return f, err
 		}
 		if late {
 			f.ID = "rollout.states-stored-one-step-late"
-			f.Text = fmt.Sprintf("state %d is state %d again in every realization, and the steps after it have the noise of the step before: states are stored one step late", t, t-1)
+			f.Text = fmt.Sprintf("state %d is state %d again in every realization, "+
+				"and the steps after it have the noise of the step before: states are stored one step late", t, t-1)
 		}
 	case at[1] == t-1 && at[0] == m:
-		f.ID, f.Text = table.Frozen, fmt.Sprintf("state %d of realization %d is its state %d again, while others go on", t, m, t-1)
-	case at[1] == t && all(func(m int) bool { return same(m, t, 0, t) }) && all(func(m int) bool { return same(m, t-1, 0, t-1) }):
+		f.ID, f.Text = table.Frozen,
+			fmt.Sprintf("state %d of realization %d is its state %d again, while others go on", t, m, t-1)
+	case at[1] == t && all(func(m int) bool { return same(m, t, 0, t) }) &&
+		all(func(m int) bool { return same(m, t-1, 0, t-1) }):
 		f.Verdict, f.Gate = report.FailRNG, "noise"
-		f.ID, f.Text = "noise.the-same-noise-for-all-realizations", fmt.Sprintf("all realizations have the same state %d, which different noise would have kept apart", t)
+		f.ID, f.Text = "noise.the-same-noise-for-all-realizations",
+			fmt.Sprintf("all realizations have the same state %d, which different noise would have kept apart", t)
 	case at[1] == t && same(m, t-1, at[0], t-1):
 		f.Verdict, f.Gate = report.FailRNG, "noise"
-		f.ID, f.Text = "noise.realizations-share-their-noise", fmt.Sprintf("realizations %d and %d have the same state %d, which different noise would have kept apart", at[0], m, t)
+		f.ID, f.Text = "noise.realizations-share-their-noise", fmt.Sprintf(
+			"realizations %d and %d have the same state %d, which different noise would have kept apart", at[0], m, t,
+		)
 	case at[1] == t:
-		f.ID, f.Text = "rollout.realizations-share-a-state", fmt.Sprintf("realizations %d and %d have the same state %d, from different states before", at[0], m, t)
+		f.ID, f.Text = "rollout.realizations-share-a-state",
+			fmt.Sprintf("realizations %d and %d have the same state %d, from different states before", at[0], m, t)
 	default:
-		f.ID, f.Text = "rollout.state-stored-twice", fmt.Sprintf("state %d of realization %d is state %d of realization %d again", t, m, at[1], at[0])
+		f.ID, f.Text = "rollout.state-stored-twice",
+			fmt.Sprintf("state %d of realization %d is state %d of realization %d again", t, m, at[1], at[0])
 	}
 	return f, nil
 }

@@ -34,7 +34,8 @@ func (e *Gate) start() error {
 		return err
 	}
 	if shape.H != s.H || shape.W != s.W {
-		return fmt.Errorf("%s: initial_condition: images are %dx%d: want %dx%d as in the trajectory", e.Case.Trajectory.Path, shape.H, shape.W, s.H, s.W)
+		return fmt.Errorf("%s: initial_condition: images are %dx%d: want %dx%d as in the trajectory",
+			e.Case.Trajectory.Path, shape.H, shape.W, s.H, s.W)
 	}
 	for _, b := range e.Case.Rollout.EngineBatches() {
 		x := tensor.New(e.Case.Rollout.StartFormat(e.Mode), b[1]-b[0], s.C, s.H, s.W)
@@ -88,7 +89,8 @@ func (e *Gate) StartOf(m int, given *tensor.Tensor, want []float64) error {
 	if at < 0 {
 		return nil
 	}
-	f := report.Finding{Verdict: report.FailRollout, Gate: "structure", Step: 0, Realization: m, Slice: evidence.Place(at, e.States.H, e.States.W), Excess: diff.Number(measure.Ratio(worst, limit))}
+	f := report.Finding{Verdict: report.FailRollout, Gate: "structure", Step: 0, Realization: m,
+		Slice: evidence.Place(at, e.States.H, e.States.W), Excess: diff.Number(measure.Ratio(worst, limit))}
 	why := "it is something else"
 	for _, coarse := range []fp16.Format{fp16.Float16, fp16.BFloat16, fp16.TF32} {
 		c := append([]float64(nil), want...)
@@ -107,10 +109,12 @@ func (e *Gate) StartOf(m int, given *tensor.Tensor, want []float64) error {
 			return err
 		}
 		if late {
-			f.ID, why = "rollout.states-stored-one-step-early", "it is what the first step makes of the initial condition, so that state t holds what state t+1 should be"
+			f.ID, why = "rollout.states-stored-one-step-early", "it is what the first step makes of the initial "+
+				"condition, so that state t holds what state t+1 should be"
 		}
 	}
-	f.Text = fmt.Sprintf("state 0 of realization %d is not the initial condition (largest difference %.3g): %s", m, worst, why)
+	f.Text = fmt.Sprintf("state 0 of realization %d is not the initial condition (largest difference %.3g): %s",
+		m, worst, why)
 	e.Find(f)
 	return nil
 }

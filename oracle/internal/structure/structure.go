@@ -46,7 +46,8 @@ func (e *Gate) poison() error {
 			if at < 0 {
 				continue
 			}
-			f := report.Finding{Verdict: report.FailLogic, Gate: "structure", Step: t, Realization: m, Slice: evidence.Place(at, s.H, s.W), Excess: diff.Number(math.Inf(1))}
+			f := report.Finding{Verdict: report.FailLogic, Gate: "structure", Step: t, Realization: m,
+				Slice: evidence.Place(at, s.H, s.W), Excess: diff.Number(math.Inf(1))}
 			what := fmt.Sprintf("state %d of realization %d holds %v at %s", t, m, s.At(m, t)[at], f.Slice)
 			if evidence.AllPoison(s.At(m, t)) {
 				what = fmt.Sprintf("state %d of realization %d is NaN throughout", t, m)
@@ -58,7 +59,8 @@ func (e *Gate) poison() error {
 					return err
 				}
 				if evidence.FirstPoison(b.Sample(y.Data, m)) >= 0 {
-					e.Report.Notes = append(e.Report.Notes, what+", as the claimed arithmetic gives: it overflows; such numbers show nothing")
+					e.Report.Notes = append(e.Report.Notes,
+						what+", as the claimed arithmetic gives: it overflows; such numbers show nothing")
 					return nil
 				}
 			} else {
@@ -109,14 +111,17 @@ func (e *Gate) flat() error {
 		blind("every state is one constant: nothing of the operator shows in it")
 	case n < enough:
 		blind(fmt.Sprintf("%d numbers of steps: statistics want %d or more", n, enough))
-	case 10*zeros > 3*n && e.Case.Rollout.Clamp == nil || live < evidence.FewestNumbers || 20*live < n: // the gate of steps says what few numbers show
+	// the gate of steps says what few numbers show
+	case 10*zeros > 3*n && e.Case.Rollout.Clamp == nil || live < evidence.FewestNumbers || 20*live < n:
 		ends := ""
 		if e.Case.Rollout.Clamp != nil {
 			ends = fmt.Sprintf(" and %.0f %% lie at the clamp's ends", 100*float64(clamped)/float64(n))
 		}
-		blind(fmt.Sprintf("%.0f %% of the states' numbers are zeros%s: such numbers show nothing, and %d are left", 100*float64(zeros)/float64(n), ends, live))
+		blind(fmt.Sprintf("%.0f %% of the states' numbers are zeros%s: such numbers show nothing, and %d are left",
+			100*float64(zeros)/float64(n), ends, live))
 	case 2*live < n:
-		e.Report.Notes = append(e.Report.Notes, fmt.Sprintf("%.0f %% of the states' numbers lie at the clamp's ends or are zero, and show nothing", 100*float64(n-live)/float64(n)))
+		e.Report.Notes = append(e.Report.Notes, fmt.Sprintf("%.0f %% of the states' numbers lie at the clamp's ends "+
+			"or are zero, and show nothing", 100*float64(n-live)/float64(n)))
 	}
 	return nil
 }

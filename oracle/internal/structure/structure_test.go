@@ -64,7 +64,8 @@ func TestStructure(t *testing.T) {
 				}
 			}
 		}, report.FailRollout, "stored states share one buffer", 3},
-		{"one realization stands still", func(s *rollout.States) { copy(s.At(2, 5), s.At(2, 4)) }, report.FailRollout, "realization stands still", 5},
+		{"one realization stands still", func(s *rollout.States) { copy(s.At(2, 5), s.At(2, 4)) }, report.FailRollout,
+			"realization stands still", 5},
 		{"stored late", func(s *rollout.States) {
 			for m := range s.M {
 				for u := s.T - 1; u >= 3; u-- {
@@ -72,7 +73,8 @@ func TestStructure(t *testing.T) {
 				}
 			}
 		}, report.FailRollout, "states stored one step late", 3},
-		{"copied realization", func(s *rollout.States) { copy(s.At(2, 6), s.At(0, 6)) }, report.FailRollout, "realizations share a state", 6},
+		{"copied realization", func(s *rollout.States) { copy(s.At(2, 6), s.At(0, 6)) }, report.FailRollout,
+			"realizations share a state", 6},
 		{"old state", func(s *rollout.States) { copy(s.At(1, 7), s.At(1, 2)) }, report.FailRollout, "state stored twice", 7},
 		{"float16", func(s *rollout.States) {
 			for u := 4; u < s.T; u++ {
@@ -109,7 +111,8 @@ func TestRightRepeats(t *testing.T) {
 	noisy := rig.NewRig(t, "float32", "gaussian", 0.05)
 	for _, known := range []bool{true, false} {
 		e = noisy.Exam(s, known)
-		rig.Want(t, "one start, and noise", rig.Do(t, e, noisestat.ReadMasks, Check), report.FailRNG, "the same noise for all realizations", 1)
+		rig.Want(t, "one start, and noise", rig.Do(t, e, noisestat.ReadMasks, Check), report.FailRNG,
+			"the same noise for all realizations", 1)
 	}
 
 	// Masks that drop nothing are the same, and so is what a device of any
@@ -127,7 +130,8 @@ func TestRightRepeats(t *testing.T) {
 		}
 	}
 	e = r.Exam(s, true)
-	rig.Want(t, "one start, one mask", rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).repeats() })), "", "", 0)
+	rig.Want(t, "one start, one mask",
+		rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).repeats() })), "", "", 0)
 
 	r = rig.NewRig(t, "float32", "", 0)
 	for _, p := range r.Op.Params() {
@@ -139,7 +143,8 @@ func TestRightRepeats(t *testing.T) {
 	s = r.Run(nil)
 	e = r.Exam(s, true)
 	rig.Want(t, "fixed point", rig.Do(t, e, noisestat.ReadMasks, Check), "", "", 0)
-	if len(e.Report.Findings) != 1 || e.Report.Findings[0].Verdict != report.NoPower || !strings.Contains(e.Report.Findings[0].Text, "constant") {
+	if len(e.Report.Findings) != 1 || e.Report.Findings[0].Verdict != report.NoPower ||
+		!strings.Contains(e.Report.Findings[0].Text, "constant") {
 		t.Errorf("states of zeros: findings %+v: want one that says that constants show nothing", e.Report.Findings)
 	}
 }
@@ -221,11 +226,14 @@ func TestStart(t *testing.T) {
 				}
 			}
 			breaks(s)
-			e := &evidence.Evidence{Ctx: t.Context(), Case: c, Op: op, States: s, Machine: emulate.New(op, c.Rollout), Mode: mode}
+			e := &evidence.Evidence{
+				Ctx: t.Context(), Case: c, Op: op, States: s, Machine: emulate.New(op, c.Rollout), Mode: mode,
+			}
 			if e.Stream, err = c.OpenStream("", op, mode); err != nil {
 				t.Fatal(err)
 			}
-			rig.Want(t, dir+", "+name, rig.Do(t, facts.Begin(e, &facts.Facts{Report: facts.Open(e)}), rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).start() })), verdict, diagnosis, 0)
+			rig.Want(t, dir+", "+name, rig.Do(t, facts.Begin(e, &facts.Facts{Report: facts.Open(e)}),
+				rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).start() })), verdict, diagnosis, 0)
 		}
 		check("as recorded", func(*rollout.States) {}, "", "")
 		check("another start", func(s *rollout.States) { s.At(0, 0)[5] += 0.01 }, report.FailRollout, "")
@@ -236,7 +244,8 @@ func TestStart(t *testing.T) {
 				}
 			}
 		}, report.FailRollout, "states stored one step early")
-		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }, report.FailPrecision, "state kept in bfloat16")
+		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) },
+			report.FailPrecision, "state kept in bfloat16")
 	}
 }
 
@@ -244,8 +253,11 @@ func TestStart(t *testing.T) {
 func TestStartZeros(t *testing.T) {
 	c := &rollout.Case{Rollout: rollout.Config{Normalization: rollout.MinMax}}
 	x := tensor.New(fp16.Float64, 1, 1, 4, 4)
-	e := facts.Begin(&evidence.Evidence{Case: c, States: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}, &facts.Facts{Report: &report.Report{}})
-	rig.Want(t, "zeros", rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).StartOf(0, x, make([]float64, 16)) })), "", "", 0)
+	e := facts.Begin(&evidence.Evidence{
+		Case: c, States: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)},
+	}, &facts.Facts{Report: &report.Report{}})
+	rig.Want(t, "zeros", rig.Do(t, e,
+		rig.Looking(func(g *facts.Gate) error { return (&Gate{g}).StartOf(0, x, make([]float64, 16)) })), "", "", 0)
 }
 
 // TestStartCoarse: a normalized start that a device computes in float32 and stores in
@@ -270,8 +282,8 @@ func TestStartCoarse(t *testing.T) {
 	}
 }
 
-// TestStartHalf: half numbers may be normalized by operations on half numbers, each of which rounds; what is farther off is
-// another start, and so is that in float32.
+// TestStartHalf: half numbers may be normalized by operations on half numbers, each of which rounds; what is farther
+// off is another start, and so is that in float32.
 func TestStartHalf(t *testing.T) {
 	r := rig.NewRig(t, "float32", "gaussian", 0.05)
 	r.Config.Normalization = rollout.ZScore
@@ -290,7 +302,11 @@ func TestStartHalf(t *testing.T) {
 		off       float64
 		verdict   report.Verdict
 		diagnosis string
-	}{{fp16.BFloat16, 0, "", ""}, {fp16.BFloat16, .2, report.FailRollout, ""}, {fp16.Float32, 0, report.FailPrecision, "state kept in bfloat16"}} {
+	}{
+		{fp16.BFloat16, 0, "", ""},
+		{fp16.BFloat16, .2, report.FailRollout, ""},
+		{fp16.Float32, 0, report.FailPrecision, "state kept in bfloat16"},
+	} {
 		s.Format = k.format
 		for i, v := range given {
 			s.At(0, 0)[i] = round(round(v-round(mean))/round(deviation) + k.off)
@@ -308,7 +324,13 @@ func TestRepeated(t *testing.T) {
 	for _, s := range []struct {
 		x    []float64
 		want bool
-	}{{[]float64{0, 0, 0}, true}, {[]float64{1, 0, 2, 0, 0}, true}, {[]float64{0, 1, 0, 2, 0, 3, 4}, false}, {[]float64{1, 2, 3}, false}, {[]float64{5, 1, 2, 5, 5, 3, 5}, true}} {
+	}{
+		{[]float64{0, 0, 0}, true},
+		{[]float64{1, 0, 2, 0, 0}, true},
+		{[]float64{0, 1, 0, 2, 0, 3, 4}, false},
+		{[]float64{1, 2, 3}, false},
+		{[]float64{5, 1, 2, 5, 5, 3, 5}, true},
+	} {
 		if got := repeated(s.x); got != s.want {
 			t.Errorf("%v: %v, want %v", s.x, got, s.want)
 		}

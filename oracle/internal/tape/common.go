@@ -116,7 +116,8 @@ func (s signs) unlikely(c tally) float64 {
 	both := func(p float64) float64 { return float64(p * p) }
 	lo, hi := max(0, s.p-s.slack), s.p+s.slack
 	agree := func(p float64) float64 { return both(p) + both(1-p) } // least at 1/2
-	return max(within(c.agree, c.n, agree(min(hi, 0.5)), max(agree(lo), agree(hi))), within(c.rare, c.n, both(lo), both(hi)))
+	return max(within(c.agree, c.n, agree(min(hi, 0.5)), max(agree(lo), agree(hi))),
+		within(c.rare, c.n, both(lo), both(hi)))
 }
 
 // pairTests are those of a tally.

@@ -151,7 +151,8 @@ func (s *sample) cause(l *law) (id, what string) {
 	case of(func(x float64) float64 { return laplace((x - mean) / std * math.Sqrt2) }):
 		return "noise.laplace-noise", fmt.Sprintf("are Laplace's, with a deviation of %.4g", std)
 	}
-	return another, fmt.Sprintf("are not %s ones: their mean is %.4g, their deviation %.4g, and the least and greatest %.4g and %.4g", l, mean, std, s.least, s.most)
+	return another, fmt.Sprintf("are not %s ones: their mean is %.4g, their deviation %.4g, "+
+		"and the least and greatest %.4g and %.4g", l, mean, std, s.least, s.most)
 }
 
 func (l *law) String() string {

@@ -25,7 +25,8 @@ type masks struct {
 const furthestChannels = 8
 
 func newMasks(u units, n int, s signs, dropout bool) *masks {
-	k := &masks{units: u, signs: s, dropout: dropout, n: n, steps: make([]tally, u.t), realizations: make([]tally, u.m), parts: make([]tally, u.m*u.t)}
+	k := &masks{units: u, signs: s, dropout: dropout, n: n, steps: make([]tally, u.t), realizations: make([]tally, u.m),
+		parts: make([]tally, u.m*u.t)}
 	if dropout {
 		k.channels, k.along = make([]tally, n), make([]tally, 2*furthestChannels)
 	}
@@ -91,7 +92,8 @@ func (k *masks) judge() *suspicion {
 	}
 	c, limit := k.together(of)
 	if c.nats > limit {
-		return c.suspicion(limit, fmt.Sprintf("the recorded %s of %s agree in %.3g %% of the numbers, where %.3g %% is chance", k, c.lag, 100*c.agree, 100*(float64(of.p*of.p)+float64((1-of.p)*(1-of.p)))))
+		return c.suspicion(limit, fmt.Sprintf("the recorded %s of %s agree in %.3g %% of the numbers, "+
+			"where %.3g %% is chance", k, c.lag, 100*c.agree, 100*(float64(of.p*of.p)+float64((1-of.p)*(1-of.p)))))
 	}
 	if rate != nil {
 		return rate
@@ -99,7 +101,8 @@ func (k *masks) judge() *suspicion {
 	limit = certain + elem.Log(float64(1+pairTests*len(k.along)))
 	for i, c := range k.along {
 		if nats := k.unlikely(c); nats > limit {
-			return &suspicion{"noise.noise-differs-between-channels", fmt.Sprintf("the recorded %s of channels %d apart agree in %.3g %% of the numbers", k, i/2+1, 100*c.agree/c.n), nats / limit, -1, -1}
+			return &suspicion{"noise.noise-differs-between-channels", fmt.Sprintf("the recorded %s of channels "+
+				"%d apart agree in %.3g %% of the numbers", k, i/2+1, 100*c.agree/c.n), nats / limit, -1, -1}
 		}
 	}
 	return nil
@@ -118,7 +121,8 @@ func (k *masks) wrongRate() (found *suspicion, part bool) {
 	limit := certain + elem.Log(float64(1+k.t+k.m+len(k.channels)+len(k.parts)))
 	look := func(c tally, id string, step, m int, where string) {
 		if nats := k.rate(c); found == nil && nats > limit {
-			found = &suspicion{id, fmt.Sprintf("of the recorded %s%s %s, where %.3g %% should be", k, where, k.said(c.rare/c.n), 100*k.ofSaid(k.p)), nats / limit, step, m}
+			found = &suspicion{id, fmt.Sprintf("of the recorded %s%s %s, where %.3g %% should be",
+				k, where, k.said(c.rare/c.n), 100*k.ofSaid(k.p)), nats / limit, step, m}
 		}
 	}
 	const wrong = "noise.dropout-rate-wrong"

@@ -71,5 +71,6 @@ func (n *numbers) correlated() *suspicion {
 	if d[0] > 0 {
 		id, what = "noise.noise-differs-between-channels", "channels next to each other"
 	}
-	return &suspicion{id, fmt.Sprintf("the recorded draws of %s have %.3g %% of their signs in common, where half is chance", what, 100*worst.agree/worst.n), nats / limit, step, -1}
+	return &suspicion{id, fmt.Sprintf("the recorded draws of %s have %.3g %% of their signs in common, "+
+		"where half is chance", what, 100*worst.agree/worst.n), nats / limit, step, -1}
 }

@@ -128,11 +128,13 @@ func (n *numbers) judge() *suspicion {
 	case law != nil:
 		return law
 	case few > certain || n.again > 0:
-		return &suspicion{"noise.draws-of-few-values", fmt.Sprintf("of %d recorded draws only %d are different: they have too few bits, or come again", len(n.values.some), different), max(1, few/certain), -1, -1}
+		return &suspicion{"noise.draws-of-few-values", fmt.Sprintf("of %d recorded draws only %d are different: "+
+			"they have too few bits, or come again", len(n.values.some), different), max(1, few/certain), -1, -1}
 	}
 	c, limit := n.units.together(n.fair())
 	if c.nats > limit {
-		return c.suspicion(limit, fmt.Sprintf("the recorded draws of %s have %.3g %% of their signs in common, where half is chance", c.lag, 100*c.agree))
+		return c.suspicion(limit, fmt.Sprintf("the recorded draws of %s have %.3g %% of their signs in common, "+
+			"where half is chance", c.lag, 100*c.agree))
 	}
 	return n.correlated()
 }
@@ -188,7 +190,8 @@ func (n *numbers) comeAgain() *suspicion {
 	case at.t == of.t && at.lo != of.lo && at.m-at.lo == of.m-of.lo:
 		id = "noise.every-engine-batch-has-the-same-noise"
 	}
-	text := fmt.Sprintf("the recorded draws of step %d, realization %d, from number %d on are those of step %d, realization %d, from number %d on, up to their signs; %.3g %% of all draws come again",
-		at.t, at.m, at.at, of.t, of.m, of.at, 100*share)
+	text := fmt.Sprintf("the recorded draws of step %d, realization %d, from number %d on are those of step "+
+		"%d, realization %d, from number %d on, up to their signs; %.3g %% of all draws come again", at.t, at.m, at.at,
+		of.t, of.m, of.at, 100*share)
 	return &suspicion{id, text, max(1, c.again), at.t, at.m}
 }

@@ -38,12 +38,15 @@ func Check(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	}
 	for _, d := range draws {
 		if s := d.judge(); s != nil {
-			g.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: s.step, Realization: s.m, ID: s.id, Excess: diff.Number(s.excess), Text: s.text})
+			g.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: s.step, Realization: s.m, ID: s.id,
+				Excess: diff.Number(s.excess), Text: s.text})
 			break
 		}
 		if k, ok := d.(*masks); ok && k.dropout {
 			if least := k.least(); least > 1 {
-				g.Report.Blind = append(g.Report.Blind, report.Blind{Name: "masks that some realizations or steps have in common", Least: diff.Number(least)})
+				g.Report.Blind = append(g.Report.Blind, report.Blind{
+					Name: "masks that some realizations or steps have in common", Least: diff.Number(least),
+				})
 			}
 		}
 	}
@@ -120,7 +123,8 @@ func read(e *evidence.Evidence) ([]draw, error) {
 	return draws, nil
 }
 
-// drawn are the recorded draws of a step of engine batch k, which has the realizations of b, each kind of them by itself.
+// drawn are the recorded draws of a step of engine batch k, which has the realizations of b, each kind of them by
+// itself.
 func drawn(e *evidence.Evidence, kinds []noise.Kind, channels, k int, b [2]int, t int) (all [][]float64, err error) {
 	from, err := e.Stream.Draws(k, b[0], b[1], t)
 	if err != nil {

@@ -37,17 +37,21 @@ type scene struct {
 type where struct{ step, lo, n, i int }
 
 func (s *scene) String() string {
-	return fmt.Sprintf("%s %v (correlated %v), %d x %d steps, %d channels, size %d, batch %d, %s %v, seed %d", s.kind, s.scale, s.correlated, s.m, s.t-1, s.c, s.h, s.batch, s.generator, s.half, s.seed)
+	return fmt.Sprintf("%s %v (correlated %v), %d x %d steps, %d channels, size %d, batch %d, %s %v, seed %d",
+		s.kind, s.scale, s.correlated, s.m, s.t-1, s.c, s.h, s.batch, s.generator, s.half, s.seed)
 }
 
 // check returns what the gate finds on the tape of the scene, changed by f if not nil.
 func (s *scene) check(t *testing.T, f func(at where, kind noise.Kind, v []float64)) *report.Finding {
 	t.Helper()
 	r := rig.NewRig(t, "float32", s.kind, s.scale)
-	config := operator.Config{NumLayers: 0, BaseChannels: s.c, InputChannels: 1, OutputChannels: 1, KernelSize: 1, NoiseType: s.kind, NoiseScale: s.scale}
+	config := operator.Config{NumLayers: 0, BaseChannels: s.c, InputChannels: 1, OutputChannels: 1, KernelSize: 1,
+		NoiseType: s.kind, NoiseScale: s.scale}
 	if s.correlated {
-		config = operator.Config{BaseChannels: 4, InputChannels: s.c, OutputChannels: s.c, GridSize: s.h, NoiseType: s.kind, NoiseScale: s.scale,
-			UAFNO: &operator.UAFNO{EncoderLevels: 1, Modes: 2, AFNOBlocks: 1, BlocksPerLevel: 1, SpatialCorrelation: 0.1}}
+		config = operator.Config{BaseChannels: 4, InputChannels: s.c, OutputChannels: s.c, GridSize: s.h,
+			NoiseType: s.kind, NoiseScale: s.scale, UAFNO: &operator.UAFNO{
+				EncoderLevels: 1, Modes: 2, AFNOBlocks: 1, BlocksPerLevel: 1, SpatialCorrelation: 0.1,
+			}}
 	}
 	var err error
 	if r.Op, err = operator.Init(config, 5); err != nil {
@@ -173,8 +177,10 @@ func fewBits(s *scene, kind noise.Kind, p float64, at where, dst []float64) {
 // some returns a scene of any kind and size.
 func some(r *rand.Rand) *scene {
 	pick := func(of ...int) int { return of[r.IntN(len(of))] }
-	s := &scene{kind: []string{"gaussian", "laplace", "dropout", "multiplicative"}[r.IntN(4)], scale: []float64{1e-3, 0.05, 0.2, 0.5, 0.9, 0.999}[r.IntN(6)],
-		m: pick(1, 1, 2, 3, 5), t: pick(2, 3, 5, 9, 20), c: pick(1, 2, 3, 8, 33), h: pick(1, 2, 3, 8, 16, 24), seed: r.Uint64() >> 1}
+	s := &scene{kind: []string{
+		"gaussian", "laplace", "dropout", "multiplicative",
+	}[r.IntN(4)], scale: []float64{1e-3, 0.05, 0.2, 0.5, 0.9, 0.999}[r.IntN(6)], m: pick(1, 1, 2, 3, 5),
+		t: pick(2, 3, 5, 9, 20), c: pick(1, 2, 3, 8, 33), h: pick(1, 2, 3, 8, 16, 24), seed: r.Uint64() >> 1}
 	if s.m > 2 {
 		s.batch = pick(0, 2)
 	}
@@ -202,7 +208,8 @@ func TestRightTapes(t *testing.T) {
 	}
 }
 
-// TestTypesOfSteps: a tape whose first step has draws of float32, as its state has, and the others of bfloat16, is right.
+// TestTypesOfSteps: a tape whose first step has draws of float32, as its state has, and the others of bfloat16, is
+// right.
 func TestTypesOfSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
@@ -279,23 +286,26 @@ var faults = []fault{
 			copy(v[m*len(v)/at.n:], v[:len(v)/at.n])
 		}
 	}},
-	{"realizations alike at a step", "noise.realizations-share-their-noise", 7, "", func(_ *scene, at where, _ noise.Kind, v []float64) {
-		if at.step == 7 {
-			copy(v[len(v)/at.n:], v[:len(v)/at.n])
-		}
-	}},
-	{"the first step's draws once more, 5 numbers on", steps, 6, "", func(s *scene, at where, kind noise.Kind, v []float64) {
-		if at.step == 6 {
-			again(func(int) int { return 1 })(s, at, kind, v)
-			copy(v[5:], slices.Clone(v))
-		}
-	}},
-	{"realizations seeded by their sum with the step", "noise.seeds-overlap", 2, "noise.seeds-overlap", func(s *scene, at where, kind noise.Kind, v []float64) {
-		for m := range at.n {
-			one := where{step: at.step - m + 100, n: 1, i: at.i}
-			s.draw(s, kind, 1-fp16.Float32.Round(s.scale), one, v[m*len(v)/at.n:(m+1)*len(v)/at.n])
-		}
-	}},
+	{"realizations alike at a step", "noise.realizations-share-their-noise", 7, "",
+		func(_ *scene, at where, _ noise.Kind, v []float64) {
+			if at.step == 7 {
+				copy(v[len(v)/at.n:], v[:len(v)/at.n])
+			}
+		}},
+	{"the first step's draws once more, 5 numbers on", steps, 6, "",
+		func(s *scene, at where, kind noise.Kind, v []float64) {
+			if at.step == 6 {
+				again(func(int) int { return 1 })(s, at, kind, v)
+				copy(v[5:], slices.Clone(v))
+			}
+		}},
+	{"realizations seeded by their sum with the step", "noise.seeds-overlap", 2, "noise.seeds-overlap",
+		func(s *scene, at where, kind noise.Kind, v []float64) {
+			for m := range at.n {
+				one := where{step: at.step - m + 100, n: 1, i: at.i}
+				s.draw(s, kind, 1-fp16.Float32.Round(s.scale), one, v[m*len(v)/at.n:(m+1)*len(v)/at.n])
+			}
+		}},
 	{"the other sign at every other step", steps, 2, "", func(s *scene, at where, kind noise.Kind, v []float64) {
 		if at.step%2 == 0 {
 			again(func(t int) int { return t - 1 })(s, at, kind, v)
@@ -315,17 +325,22 @@ var faults = []fault{
 			clear(v[n : 2*n])
 		}
 	}},
-	{"all channels alike", "noise.all-channels-share-their-noise", 1, rate, func(s *scene, at where, _ noise.Kind, v []float64) {
-		n := plane(s, at, v)
-		for i := range v {
-			v[i] = v[i/(n*s.c)*n*s.c+i%n]
-		}
-	}},
-	{"scaled already", "noise.noise-scale-wrong", 1, "", each(func(_ where, _ int, v float64) float64 { return v * 0.05 })},
-	{"1.1 times", "noise.noise-scale-wrong", -1, "", each(func(_ where, _ int, v float64) float64 { return float64(float32(v * 1.1)) })},
+	{"all channels alike", "noise.all-channels-share-their-noise", 1, rate,
+		func(s *scene, at where, _ noise.Kind, v []float64) {
+			n := plane(s, at, v)
+			for i := range v {
+				v[i] = v[i/(n*s.c)*n*s.c+i%n]
+			}
+		}},
+	{"scaled already", "noise.noise-scale-wrong", 1, "",
+		each(func(_ where, _ int, v float64) float64 { return v * 0.05 })},
+	{"1.1 times", "noise.noise-scale-wrong", -1, "",
+		each(func(_ where, _ int, v float64) float64 { return float64(float32(v * 1.1)) })},
 	{"a mean", "noise.noise-has-a-mean", -1, "", each(func(_ where, _ int, v float64) float64 { return v + 0.1 })},
-	{"uniform numbers", "noise.uniform-noise", -1, "", each(func(_ where, _ int, v float64) float64 { return (uniformOf(v) - 0.5) * math.Sqrt(12) })},
-	{"numbers from 0 to 1", "noise.uniform-noise", 1, "", each(func(_ where, _ int, v float64) float64 { return uniformOf(v) })},
+	{"uniform numbers", "noise.uniform-noise", -1, "",
+		each(func(_ where, _ int, v float64) float64 { return (uniformOf(v) - 0.5) * math.Sqrt(12) })},
+	{"numbers from 0 to 1", "noise.uniform-noise", 1, "",
+		each(func(_ where, _ int, v float64) float64 { return uniformOf(v) })},
 	{"signs alone", another, 1, "", each(func(_ where, _ int, v float64) float64 { return math.Copysign(1, v) })},
 	{"no tails", another, 1, "", each(func(_ where, _ int, v float64) float64 { return max(-1.5, min(1.5, v)) })},
 	{"one large number", another, 3, "", each(func(at where, i int, v float64) float64 {
@@ -337,19 +352,22 @@ var faults = []fault{
 	{"uniform numbers of 12 bits", "noise.draws-of-few-values", -1, "", each(func(_ where, _ int, v float64) float64 {
 		return normalFrom((min(4095, math.Floor(uniformOf(v)*4096)) + 0.5) / 4096)
 	})},
-	{"multiples of 1/256", "noise.draws-of-few-values", -1, "", each(func(_ where, _ int, v float64) float64 { return math.Round(v*256)/256 + 1e-3 })},
-	{"half of the step before", "noise.the-same-noise-at-every-step", 2, "", func(s *scene, at where, kind noise.Kind, v []float64) {
-		old := make([]float64, len(v))
-		again(func(t int) int { return t - 1 })(s, at, kind, old)
-		for i := range v {
-			v[i] = float64(float32((v[i] + old[i]) / math.Sqrt2))
-		}
-	}},
-	{"half of the pixel beside", "noise.noise-correlated-in-space", 1, "", func(_ *scene, _ where, _ noise.Kind, v []float64) {
-		for i := range v[1:] {
-			v[i] = float64(float32((v[i] + v[i+1]) / math.Sqrt2))
-		}
-	}},
+	{"multiples of 1/256", "noise.draws-of-few-values", -1, "",
+		each(func(_ where, _ int, v float64) float64 { return math.Round(v*256)/256 + 1e-3 })},
+	{"half of the step before", "noise.the-same-noise-at-every-step", 2, "",
+		func(s *scene, at where, kind noise.Kind, v []float64) {
+			old := make([]float64, len(v))
+			again(func(t int) int { return t - 1 })(s, at, kind, old)
+			for i := range v {
+				v[i] = float64(float32((v[i] + old[i]) / math.Sqrt2))
+			}
+		}},
+	{"half of the pixel beside", "noise.noise-correlated-in-space", 1, "",
+		func(_ *scene, _ where, _ noise.Kind, v []float64) {
+			for i := range v[1:] {
+				v[i] = float64(float32((v[i] + v[i+1]) / math.Sqrt2))
+			}
+		}},
 	{"other probability", "", -1, rate, func(s *scene, at where, kind noise.Kind, v []float64) {
 		s.draw(s, kind, 0.9, at, v)
 	}},

@@ -47,5 +47,6 @@ const (
 
 // Acts reports whether a fault acts on node i.
 func (s Scope) Acts(h *Fault, i int, n *operator.Node) bool {
-	return h.At != nil && h.At(n) && (s == Everywhere || int(s) == i || s == Windows && (!emulate.IsConv(n) || emulate.IsWindow(n)))
+	return h.At != nil && h.At(n) &&
+		(s == Everywhere || int(s) == i || s == Windows && (!emulate.IsConv(n) || emulate.IsWindow(n)))
 }

@@ -12,7 +12,8 @@ import (
 // correct device: other sums, and, if the view rounds nothing, other roundings.
 func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error) {
 	rng := rand.NewPCG(seed, 0x9e3779b97f4a7c15)
-	l := &emulate.Legal{Machine: v.Machine, U: emulate.Accumulator(v.Device.Mode), Lambda: emulate.CoarseLambda, Whole: true, Member: 1<<30 + seed}
+	l := &emulate.Legal{Machine: v.Machine, U: emulate.Accumulator(v.Device.Mode), Lambda: emulate.CoarseLambda,
+		Whole: true, Member: 1<<30 + seed}
 	var stored []fp16.Format
 	if v.Device.Mode.Precision.Half() {
 		l.Half = v.Device.Store != nil
@@ -30,7 +31,8 @@ func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error)
 			y.Data[k] = u + float64(stored[i].Ulp(u)*(float64(rng.Uint64()<<11>>11)*0x1p-53-0.5))
 		}
 	}
-	if d.Update == nil && d.State == fp16.Float64 && (d.Mode.Precision == fp16.Float32 || d.Mode.Precision == fp16.Float64) {
+	if d.Update == nil && d.State == fp16.Float64 &&
+		(d.Mode.Precision == fp16.Float32 || d.Mode.Precision == fp16.Float64) {
 		d.Update = l.Update(d.Mode)
 	}
 	p := *v

@@ -51,19 +51,27 @@ func (v *View) Probability() float64 {
 // View is a step without faults as a device computes it, with the outputs of its
 // nodes, so that a step with a fault is computed from the first changed node on.
 type View struct {
-	Evidence  *evidence.Evidence
-	Work      *int64 // multiplications with weights so far; nil if nobody counts
-	Machine   *emulate.Machine
-	Device    *emulate.Device
-	X         *tensor.Tensor                                                                          // the states before the step
-	Before    *tensor.Tensor                                                                          // the states before those, nil at the first step
-	Draws     *emulate.Draws                                                                          // nil without noise
-	Contract  bool                                                                                    // the noise block rounds each of its operations
-	Noised    func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) // applies noise where Machine does it otherwise; may be nil
-	Drawn     func(t int) *emulate.Draws                                                              // of the step t later, nil if there is none
-	Outputs   []*tensor.Tensor                                                                        // outputs of nodes; nil for those that are not kept: see Out
-	whole     bool                                                                                    // any output that is not kept follows from others
-	recent    *[]int                                                                                  // nodes whose dropped outputs were made again, the latest last
+	Evidence *evidence.Evidence
+	Work     *int64 // multiplications with weights so far; nil if nobody counts
+	Machine  *emulate.Machine
+	Device   *emulate.Device
+	// the states before the step
+	X *tensor.Tensor
+	// the states before those, nil at the first step
+	Before *tensor.Tensor
+	Draws  *emulate.Draws // nil without noise
+	// the noise block rounds each of its operations
+	Contract bool
+	// applies noise where Machine does it otherwise; may be nil
+	Noised func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)
+	// of the step t later, nil if there is none
+	Drawn func(t int) *emulate.Draws
+	// outputs of nodes; nil for those that are not kept: see Out
+	Outputs []*tensor.Tensor
+	// any output that is not kept follows from others
+	whole bool
+	// nodes whose dropped outputs were made again, the latest last
+	recent    *[]int
 	Next      *tensor.Tensor
 	Step      int     // the step
 	Noisy     [4]int  // the shape of what noise is added to
@@ -152,7 +160,9 @@ type Run struct {
 
 // newRun begins a step of a view.
 func newRun(v *View) *Run {
-	return &Run{View: v, Outputs: make([]*tensor.Tensor, len(v.Machine.Nodes)), own: make([]bool, len(v.Machine.Nodes)), X: v.X}
+	return &Run{
+		View: v, Outputs: make([]*tensor.Tensor, len(v.Machine.Nodes)), own: make([]bool, len(v.Machine.Nodes)), X: v.X,
+	}
 }
 
 // has takes the output of node i. What a fault makes of others may share memory

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSquares: of smooth images and of noise, float32 tiles have the errors at each place that the mean squares of their windows say, or
-// those of the sum itself, which smooth images have; of noise that is Growth.
+// TestSquares: of smooth images and of noise, float32 tiles have the errors at each place that the mean squares of
+// their windows say, or those of the sum itself, which smooth images have; of noise that is Growth.
 func TestSquares(t *testing.T) {
 	const u, size, channels = 0x1p-24, 32, 24
 	single := func(v float64) float64 { return float64(float32(v)) }
@@ -15,7 +15,8 @@ func TestSquares(t *testing.T) {
 		for _, smooth := range []bool{false, true} {
 			r := rand.New(rand.NewPCG(1, 2))
 			n := f.Tile + 2
-			images, windows, kernels, weights := make([][]float64, channels), make([]Windows, channels), make([][][]float64, channels), make([][]float64, channels)
+			images, windows, kernels, weights := make([][]float64, channels), make([]Windows, channels),
+				make([][][]float64, channels), make([][]float64, channels)
 			for c := range images {
 				images[c], weights[c] = make([]float64, size*size), make([]float64, 9)
 				a, b := r.NormFloat64(), r.NormFloat64()
@@ -72,7 +73,8 @@ func TestSquares(t *testing.T) {
 					squares += square(w) / n
 				}
 				last := f.Tile - 1
-				if is, says := math.Sqrt(want[last][last]/(squares*(n*(n+1)/2+n))), f.Worst(channels); is < .8*says || is > 1.25*says {
+				if is, says := math.Sqrt(want[last][last]/(squares*(n*(n+1)/2+n))), f.Worst(channels); is < .8*says ||
+					is > 1.25*says {
 					t.Errorf("tile %d: %.3g times a sum's errors, want %.3g", f.Tile, is, says)
 				}
 			}

@@ -96,7 +96,8 @@ func TestForms(t *testing.T) {
 			for k, s := range squares {
 				measured, want := math.Sqrt(s/usual), f.Growth(channels, k/f.Tile, k%f.Tile)
 				if ratio := measured / want; !(ratio > .75 && ratio < 1.35) {
-					t.Errorf("F%d, %d channels, result %d: errors are %.2f times a sum's: want %.2f", f.Tile, channels, k, measured, want)
+					t.Errorf("F%d, %d channels, result %d: errors are %.2f times a sum's: want %.2f",
+						f.Tile, channels, k, measured, want)
 				}
 			}
 		}

@@ -34,7 +34,9 @@ func main() {
 	ranges := kernels(run(exec.Command("go", "tool", "nm", "-size", binary)))
 
 	// The benchmarks and what each makes in one call.
-	list := run(exec.Command("qemu-aarch64", binary, "-test.run", "^$", "-test.bench", "Works/neon", "-test.benchtime", "1x"))
+	list := run(
+		exec.Command("qemu-aarch64", binary, "-test.run", "^$", "-test.bench", "Works/neon", "-test.benchtime", "1x"),
+	)
 	of := regexp.MustCompile(`BenchmarkWorks/(neon/\S+?)(?:-\d+)?\s.*?(\d+)(?:\.\d+)? (\S+)s/call`)
 	fmt.Println("| kernel | instructions | for each |\n|---|---|---|")
 	for _, m := range of.FindAllStringSubmatch(list, -1) {
