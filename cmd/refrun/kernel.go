@@ -63,16 +63,21 @@ example: refrun kernel run.safetensors --op matmul --precision fp16 --accumulate
 
 func runKernel(c *command) error {
 	op := c.flags.String("op", "", "`name` of the operation")
-	precision := c.flags.String("precision", "", "`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
-	device := c.flags.String("accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
-	network := c.flags.String("graph", "", "`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
+	precision := c.flags.String("precision", "",
+		"`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
+	device := c.flags.String("accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; "+
+		"or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
+	network := c.flags.String("graph", "",
+		"`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
 	report := c.flags.String("report", "", "`FILE.html` to write the report to")
 	var attributes, round list
 	c.flags.Var(&attributes, "attr", "`NAME=VALUE`: an attribute of the operation; may be repeated")
 	c.flags.Var(&round, "round", "`STEP,...` that the kernel rounds to the inputs' format")
 	variance := c.flags.String("variance", "", "`how` a norm computes it: two_pass or one_pass")
-	schedule := c.flags.String("schedule", "", "`NAME=N`: block_keys of an attention; split_k, in how many parts K is added")
-	store := c.flags.String("store", "", "`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
+	schedule := c.flags.String("schedule", "",
+		"`NAME=N`: block_keys of an attention; split_k, in how many parts K is added")
+	store := c.flags.String("store", "",
+		"`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
 	backward := c.flags.Bool("backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
 	output := c.flags.String("output", "output", "`name` of the tensor that is the output")
 	batch := c.flags.Bool("batch", false, "FILE has questions: JSON lines, each the list of one's arguments; - is stdin")
@@ -97,7 +102,10 @@ func runKernel(c *command) error {
 		return errors.New("--graph: want it without --op, --attr and --accumulate")
 	}
 	if quantizes(*op) {
-		for flag, given := range map[string]bool{"precision": *precision != "", "accumulate": *device+sums != "", "round": round != nil, "variance": *variance != "", "schedule": *schedule != "", "store": *store != "", "backward": *backward} {
+		for flag, given := range map[string]bool{
+			"precision": *precision != "", "accumulate": *device+sums != "", "round": round != nil,
+			"variance": *variance != "", "schedule": *schedule != "", "store": *store != "", "backward": *backward,
+		} {
 			if given {
 				return fmt.Errorf("--%s: says nothing of %s: want attributes (--attr), format among them", flag, *op)
 			}
@@ -105,8 +113,10 @@ func runKernel(c *command) error {
 		return c.judgeQuantizer(c.pos[0], judged{op: *op, report: *report, output: *output, attributes: attributes})
 	}
 	var err error
-	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" && (fp8 != nil || !strings.HasPrefix(*precision, "E")) {
-		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output, attributes: attributes, round: round, variance: *variance, accumulate: sums}
+	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" &&
+		(fp8 != nil || !strings.HasPrefix(*precision, "E")) {
+		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output,
+			attributes: attributes, round: round, variance: *variance, accumulate: sums}
 		if *schedule != "" {
 			a.schedule = list{*schedule}
 		}
@@ -121,7 +131,9 @@ func runKernel(c *command) error {
 	if sums != "" {
 		return fmt.Errorf("--accumulate: %s: want tensor-core:NAME of dot", sums)
 	}
-	for flag, given := range map[string]bool{"attr": attributes != nil, "round": round != nil, "variance": *variance != "", "report": *report != ""} {
+	for flag, given := range map[string]bool{
+		"attr": attributes != nil, "round": round != nil, "variance": *variance != "", "report": *report != "",
+	} {
 		if given {
 			return fmt.Errorf("--%s: says nothing of tensor cores: want it without --accumulate and dot", flag)
 		}
@@ -197,7 +209,8 @@ func readKernel(q *kernel.Question, path, output string) error {
 			if of.name == "c" {
 				continue
 			}
-			return fmt.Errorf("%s: no tensor %.60q: want %s, %s and the output (--output NAME), of %.200q", path, of.name, a, b, names)
+			return fmt.Errorf("%s: no tensor %.60q: want %s, %s and the output (--output NAME), of %.200q",
+				path, of.name, a, b, names)
 		}
 		t, err := f.Tensor(of.name)
 		if err != nil {

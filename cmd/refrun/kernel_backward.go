@@ -24,8 +24,8 @@ type severalReport struct {
 }
 
 // judgeBackward reads the tensors of a backward kernel and judges the gradients: inputs under their names, grad_output,
-// or grad_output.N of several outputs, grad.NAME, and saved.NAME. One of ATen's backward operations has its tensors under
-// their names in the schema, and output, or output.N of several.
+// or grad_output.N of several outputs, grad.NAME, and saved.NAME. One of ATen's backward operations has its tensors
+// under their names in the schema, and output, or output.N of several.
 func (c *command) judgeBackward(path string, a judged) error {
 	attributes, err := attributesOf(a.attributes)
 	if err != nil {
@@ -71,7 +71,9 @@ func (c *command) printSeveral(r *severalReport, page string) error {
 }
 
 // backward is the question of the gradients of a forward pass.
-func (a *judged) backward(attributes []byte, tensors map[string]*tensor.Tensor, names []string) (*gradient.Question, error) {
+func (a *judged) backward(
+	attributes []byte, tensors map[string]*tensor.Tensor, names []string,
+) (*gradient.Question, error) {
 	q := &gradient.Question{Grads: map[string]*tensor.Tensor{}, Saved: map[string]*tensor.Tensor{}}
 	inputs := slices.DeleteFunc(names, func(n string) bool {
 		if name, is := strings.CutPrefix(n, "grad."); is {
@@ -96,7 +98,9 @@ func (a *judged) backward(attributes []byte, tensors map[string]*tensor.Tensor, 
 }
 
 // aten is the question of one of ATen's backward operations.
-func (a *judged) aten(attributes []byte, tensors map[string]*tensor.Tensor, names []string) (*gradient.Question, error) {
+func (a *judged) aten(
+	attributes []byte, tensors map[string]*tensor.Tensor, names []string,
+) (*gradient.Question, error) {
 	var outputs []*tensor.Tensor
 	for _, name := range names {
 		k, is := 0, name == a.output && !gradient.Reads(a.op, name)
@@ -220,7 +224,8 @@ func rowText(row *judge.Row, contract bool) string {
 		lines = append(lines, "contract: "+row.Report.Contract.String())
 	}
 	if n := len(row.Blind); n > mostBlind {
-		lines = append(lines, fmt.Sprintf("this data would not show: %s and %d more, which --json has", hidden(row.Blind[:mostBlind]), n-mostBlind))
+		lines = append(lines, fmt.Sprintf("this data would not show: %s and %d more, which --json has",
+			hidden(row.Blind[:mostBlind]), n-mostBlind))
 	} else if n > 0 {
 		lines = append(lines, "this data would not show: "+hidden(row.Blind))
 	}

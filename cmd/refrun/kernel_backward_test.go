@@ -14,7 +14,8 @@ import (
 // backwardFile has a softmax of one row and its gradient, in float32: y (d - sum(y d)) with y = 1/4.
 func backwardFile(t *testing.T, change func(tensors map[string][]float64, shapes map[string][]int)) string {
 	shapes := map[string][]int{"input": {2, 4}, "grad_output": {2, 4}, "grad.input": {2, 4}}
-	tensors := map[string][]float64{"input": {1, 1, 1, 1, 5, 5, 5, 5}, "grad_output": {1, 2, 3, 6, 0, 0, 4, 8}, "grad.input": {-.5, -.25, 0, .75, -.75, -.75, .25, 1.25}}
+	tensors := map[string][]float64{"input": {1, 1, 1, 1, 5, 5, 5, 5}, "grad_output": {1, 2, 3, 6, 0, 0, 4, 8},
+		"grad.input": {-.5, -.25, 0, .75, -.75, -.75, .25, 1.25}}
 	if change != nil {
 		change(tensors, shapes)
 	}
@@ -32,11 +33,16 @@ func TestKernelBackward(t *testing.T) {
 		{func(x map[string][]float64, _ map[string][]int) {
 			x["grad.input"] = []float64{-1, -.5, 0, 1.5, -1.5, -1.5, .5, 2.5}
 		}, exitFailed, "fault: the output is times 2\n"},
-		{func(x map[string][]float64, _ map[string][]int) { x["saved.output"] = x["input"] }, exitUsage, "saved output of shape [8]: want [2 4]"},
-		{func(x map[string][]float64, _ map[string][]int) { delete(x, "grad_output") }, exitUsage, "no tensor grad_output: want the gradient by the output"},
-		{func(x map[string][]float64, s map[string][]int) { s["grad.input"] = []int{8} }, exitUsage, "grad.input of shape [8]: want [2 4], that of input"},
-		{func(x map[string][]float64, s map[string][]int) { s["grad_output"] = []int{4, 2} }, exitUsage, "grad_output of shape [4 2]: want [2 4], that of the output"},
-		{func(x map[string][]float64, _ map[string][]int) { delete(x, "grad.input") }, exitUsage, "no gradient: want grad.NAME of one or more of input"},
+		{func(x map[string][]float64, _ map[string][]int) { x["saved.output"] = x["input"] }, exitUsage,
+			"saved output of shape [8]: want [2 4]"},
+		{func(x map[string][]float64, _ map[string][]int) { delete(x, "grad_output") }, exitUsage,
+			"no tensor grad_output: want the gradient by the output"},
+		{func(x map[string][]float64, s map[string][]int) { s["grad.input"] = []int{8} }, exitUsage,
+			"grad.input of shape [8]: want [2 4], that of input"},
+		{func(x map[string][]float64, s map[string][]int) { s["grad_output"] = []int{4, 2} }, exitUsage,
+			"grad_output of shape [4 2]: want [2 4], that of the output"},
+		{func(x map[string][]float64, _ map[string][]int) { delete(x, "grad.input") }, exitUsage,
+			"no gradient: want grad.NAME of one or more of input"},
 	} {
 		path := backwardFile(t, func(x map[string][]float64, s map[string][]int) {
 			if c.change != nil {
@@ -47,16 +53,19 @@ func TestKernelBackward(t *testing.T) {
 			}
 		})
 		r := refrun(t, "kernel", path, "--op", "softmax", "--backward", "--attr", "dim=-1")
-		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) || c.code == exitUsage && strings.Count(r.stderr, "\n") != 1 {
+		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) ||
+			c.code == exitUsage && strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("exit code %d, %s%s, want %s", r.code, r.stdout, r.stderr, c.want)
 		}
 	}
 	path := backwardFile(t, nil)
 	page := filepath.Join(t.TempDir(), "r.html")
-	out := refrun(t, "kernel", path, "--op", "softmax", "--attr", "dim=-1", "--backward", "--json", "--report", page).decode(t)
+	out := refrun(t, "kernel", path, "--op", "softmax", "--attr", "dim=-1", "--backward", "--json",
+		"--report", page).decode(t)
 	has(t, "kernel", out, object{"verdict": word, "op": word, "contract": object{}, "text": word,
 		"outputs": []any{object{"name": word, "verdict": word, "elements": number, "contract": object{}, "flips": number}}})
-	if r := refrun(t, "kernel", path, "--op", "dot", "--backward", "--precision", "fp16"); r.code != exitUsage || !strings.Contains(r.stderr, "--backward: want it without tensor cores") {
+	if r := refrun(t, "kernel", path, "--op", "dot", "--backward", "--precision", "fp16"); r.code != exitUsage ||
+		!strings.Contains(r.stderr, "--backward: want it without tensor cores") {
 		t.Errorf("%d %s", r.code, r.stderr)
 	}
 	if r := refrun(t, "kernel", path, "--op", "prod", "--backward"); r.code != exitUsage {
@@ -72,12 +81,14 @@ func TestKernelBackwardUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := refrun(t, "kernel", path, "--op", "prod", "--backward")
-	if r.code != exitNoPower || !strings.HasPrefix(r.stdout, "NO-POWER  backward of prod: 1 gradient\n") || !strings.Contains(r.stdout, "prod: no rule") {
+	if r.code != exitNoPower || !strings.HasPrefix(r.stdout, "NO-POWER  backward of prod: 1 gradient\n") ||
+		!strings.Contains(r.stdout, "prod: no rule") {
 		t.Errorf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
 	}
 }
 
-// TestKernelOutputs: several outputs of an operation are judged in one report, and a name that it does not have is an error.
+// TestKernelOutputs: several outputs of an operation are judged in one report, and a name that it does not have is an
+// error.
 func TestKernelOutputs(t *testing.T) {
 	shapes := map[string][]int{"input": {2, 4}, "output": {2, 4}, "output.rstd": {2}}
 	for _, c := range []struct {
@@ -110,7 +121,9 @@ func TestKernelOutputs(t *testing.T) {
 func backwardPairs() []pair {
 	say := func(change func(r *severalReport, row *judge.Report)) string {
 		row := &judge.Report{Verdict: judge.Pass, Elements: 4, Flips: 2, Expected: 3, Errors: 1}
-		r := &severalReport{backward: true, Op: "softmax", SeveralReport: &judge.SeveralReport{Verdict: judge.Pass, Contract: &judge.Contract{}, Outputs: []judge.Row{{Name: "input", Report: row}}}}
+		r := &severalReport{backward: true, Op: "softmax", SeveralReport: &judge.SeveralReport{
+			Verdict: judge.Pass, Contract: &judge.Contract{}, Outputs: []judge.Row{{Name: "input", Report: row}},
+		}}
 		change(r, row)
 		return severalText(r)
 	}

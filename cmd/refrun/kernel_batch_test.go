@@ -85,7 +85,8 @@ func TestKernelBatch(t *testing.T) {
 	}
 }
 
-// BenchmarkKernelBatch is a batch of 100 questions: a process has no more to do for one than to read, judge and print it.
+// BenchmarkKernelBatch is a batch of 100 questions: a process has no more to do for one than to read, judge and print
+// it.
 func BenchmarkKernelBatch(b *testing.B) {
 	question := `["` + filepath.ToSlash(softmaxOf(b, softmaxed...)) + `"]` + "\n"
 	defer func() { stdin = os.Stdin }()

@@ -84,7 +84,8 @@ func (c *command) judgeKernel(path string, a judged) error {
 	}
 	r, err := judge.Check(q)
 	if errors.Is(err, judge.ErrNotJudged) {
-		r, err = &judge.Report{Verdict: judge.NoPower, Store: out.Format.String(), Elements: len(out.Data), Reason: err.Error(), Unjudged: err.Error()}, nil
+		r, err = &judge.Report{Verdict: judge.NoPower, Store: out.Format.String(), Elements: len(out.Data),
+			Reason: err.Error(), Unjudged: err.Error()}, nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -231,7 +232,8 @@ func (a *judged) formats(q *judge.Question) error {
 	var err error
 	if a.precision != "" {
 		for k, t := range q.Inputs {
-			if scalar := t.Format == fp16.Float64 && len(t.Data) == 1; t.Format != fp16.Int64 && !scalar { // which has a format of its own
+			// which has a format of its own
+			if scalar := t.Format == fp16.Float64 && len(t.Data) == 1; t.Format != fp16.Int64 && !scalar {
 				if q.Inputs[k], err = as("--precision", a.precision, t); err != nil {
 					return err
 				}
@@ -260,7 +262,8 @@ func fullFormat(name string) string {
 }
 
 // formatsOf are the formats of what a safetensors file holds.
-var formatsOf = map[safetensors.DType]fp16.Format{"F32": fp16.Float32, "F16": fp16.Float16, "BF16": fp16.BFloat16, "F64": fp16.Float64, "I64": fp16.Int64, "I32": fp16.Int64, "BOOL": fp16.Int64}
+var formatsOf = map[safetensors.DType]fp16.Format{"F32": fp16.Float32, "F16": fp16.Float16, "BF16": fp16.BFloat16,
+	"F64": fp16.Float64, "I64": fp16.Int64, "I32": fp16.Int64, "BOOL": fp16.Int64}
 
 // readTensors reads all tensors of a safetensors file.
 func readTensors(path string) (map[string]*tensor.Tensor, []string, error) {
@@ -321,7 +324,8 @@ func devices(op string, q judge.Question) []kernel.Fit {
 	wide := func(t *tensor.Tensor) *tensor.Tensor {
 		return &tensor.Tensor{Format: fp16.Float64, Shape: t.Shape, Data: t.Data}
 	}
-	fits, err := kernel.Fits(kernel.Question{Op: "matmul", A: wide(q.Inputs[0]), B: wide(q.Inputs[1]), Output: wide(q.Output), Operands: operands, Store: q.Output.Format})
+	fits, err := kernel.Fits(kernel.Question{Op: "matmul", A: wide(q.Inputs[0]), B: wide(q.Inputs[1]),
+		Output: wide(q.Output), Operands: operands, Store: q.Output.Format})
 	if err != nil {
 		return nil
 	}
@@ -387,10 +391,12 @@ func judgedText(r *kernelReport) string {
 	}
 	b.WriteString(indented(claimed + ": " + r.Contract.String()))
 	if w := r.Worst; w != nil && r.Flips > 0 {
-		b.WriteString(indented(fmt.Sprintf("worst element %v: %s, exact %s, right kernels %s to %s", w.Index, w.Got, w.Exact, w.Low, w.High)))
+		b.WriteString(indented(fmt.Sprintf("worst element %v: %s, exact %s, right kernels %s to %s",
+			w.Index, w.Got, w.Exact, w.Low, w.High)))
 	}
 	if r.Flips > 0 {
-		b.WriteString(indented(fmt.Sprintf("%s off the nearest number; simulated right kernels have up to %d", plural(r.Flips, "element"), r.Expected)))
+		b.WriteString(indented(fmt.Sprintf("%s off the nearest number; simulated right kernels have up to %d",
+			plural(r.Flips, "element"), r.Expected)))
 	} else {
 		b.WriteString(indented("every element is the nearest number to the exact value"))
 	}
@@ -398,12 +404,14 @@ func judgedText(r *kernelReport) string {
 		b.WriteString(indented(fmt.Sprintf("mean square error %.3g times that of simulated right kernels", r.Errors)))
 	}
 	if n := len(r.Blind); n > mostBlind {
-		b.WriteString(indented(fmt.Sprintf("this data would not show: %s and %d more, which --json has", hidden(r.Blind[:mostBlind]), n-mostBlind)))
+		b.WriteString(indented(fmt.Sprintf("this data would not show: %s and %d more, which --json has",
+			hidden(r.Blind[:mostBlind]), n-mostBlind)))
 	} else if n > 0 {
 		b.WriteString(indented("this data would not show: " + hidden(r.Blind)))
 	}
 	if r.Untried > 0 {
-		b.WriteString(indented(fmt.Sprintf("a long graph: not tried as the one that alone is rounded: %s", plural(r.Untried, "step"))))
+		b.WriteString(indented(fmt.Sprintf("a long graph: not tried as the one that alone is rounded: %s",
+			plural(r.Untried, "step"))))
 	}
 	if r.Fits != nil && r.Verdict == judge.Pass {
 		b.WriteString(indented(fitting(&kernel.Report{Elements: r.Elements, Fits: r.Fits})))

@@ -12,7 +12,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var memoryAttention = flag.Bool("kernel.attention", false, "TestKernelMemory judges an attention of 2 x 8 x 1024 x 64 too")
+var memoryAttention = flag.Bool("kernel.attention", false,
+	"TestKernelMemory judges an attention of 2 x 8 x 1024 x 64 too")
 
 // TestKernelMemory: what one kernel's judging holds at a time, as the system counts it, is less than four
 // times the tensors, of 8 bytes a number as they are read.

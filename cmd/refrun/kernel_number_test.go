@@ -7,7 +7,8 @@ import (
 	"github.com/refrun/refrun/safetensors"
 )
 
-// TestNumberOfItsOwnFormat: --precision speaks of tensors, not of an input of one float64 number, as PyTorch has for 0.7.
+// TestNumberOfItsOwnFormat: --precision speaks of tensors, not of an input of one float64 number, as PyTorch has for
+// 0.7.
 func TestNumberOfItsOwnFormat(t *testing.T) {
 	const n = 40
 	x, right, wrong := make([]float64, n), make([]float64, n), make([]float64, n)
@@ -24,7 +25,11 @@ func TestNumberOfItsOwnFormat(t *testing.T) {
 			dtype safetensors.DType
 			shape []int
 			data  []float64
-		}{{"input", safetensors.F32, []int{n}, x}, {"other", safetensors.F64, []int{}, []float64{.7}}, {"output", safetensors.F32, []int{n}, output}} {
+		}{
+			{"input", safetensors.F32, []int{n}, x},
+			{"other", safetensors.F64, []int{}, []float64{.7}},
+			{"output", safetensors.F32, []int{n}, output},
+		} {
 			v, err := safetensors.OfFloat64s(k.name, k.dtype, k.shape, k.data)
 			if err != nil {
 				t.Fatal(err)

@@ -11,9 +11,11 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// judgeOutputs judges a kernel that returns several outputs: output and output.NAME of an operation, output.0 and so on of
-// a graph.
-func (c *command) judgeOutputs(path string, a judged, attributes []byte, tensors map[string]*tensor.Tensor, names []string) error {
+// judgeOutputs judges a kernel that returns several outputs: output and output.NAME of an operation, output.0 and so on
+// of a graph.
+func (c *command) judgeOutputs(
+	path string, a judged, attributes []byte, tensors map[string]*tensor.Tensor, names []string,
+) error {
 	var returned []string
 	inputs := slices.DeleteFunc(names, func(n string) bool {
 		if n != a.output && !strings.HasPrefix(n, a.output+".") {
@@ -60,7 +62,9 @@ func (c *command) judgeOutputs(path string, a judged, attributes []byte, tensors
 }
 
 // outputs is the graph of those outputs, and the order of its inputs.
-func (a *judged) outputs(attributes []byte, inputs []string, tensors map[string]*tensor.Tensor, names []string) (*graph.Graph, []string, error) {
+func (a *judged) outputs(
+	attributes []byte, inputs []string, tensors map[string]*tensor.Tensor, names []string,
+) (*graph.Graph, []string, error) {
 	if a.network == "" {
 		return judge.KernelOutputs(a.op, attributes, inputs, tensors, names)
 	}

@@ -78,7 +78,9 @@ func quantizerOf(given list) (quantize.Spec, error) {
 		return quantize.Spec{}, fmt.Errorf("--attr: %w", err)
 	}
 	block := strings.Trim(string(a.Block), `"`)
-	return quantize.Parse(a.Format, quantize.Options{Rule: a.Rule, Axis: a.Axis, Block: block, Eps: a.Eps, Order: a.Order, Rounding: a.Rounding, Cast: a.Cast})
+	return quantize.Parse(a.Format, quantize.Options{
+		Rule: a.Rule, Axis: a.Axis, Block: block, Eps: a.Eps, Order: a.Order, Rounding: a.Rounding, Cast: a.Cast,
+	})
 }
 
 // quantizedDTypes are those in which a format's elements are kept, one or two a byte.
@@ -99,7 +101,9 @@ func quantizedDTypes(e quantize.Element) []safetensors.DType {
 
 // readQuantizer reads the tensors of a question: input, data, scale, global, zero_point; of the inverse output.
 func readQuantizer(f *safetensors.File, a judged, s quantize.Spec) (*quantizer.Question, error) {
-	q := &quantizer.Question{Op: a.op, Spec: s, Global: slices.Contains(f.Names(), "global"), Output: &quantize.Tensor{Global: 1}}
+	q := &quantizer.Question{
+		Op: a.op, Spec: s, Global: slices.Contains(f.Names(), "global"), Output: &quantize.Tensor{Global: 1},
+	}
 	name := "input"
 	if a.op == "dequantize" {
 		name = a.output
@@ -283,7 +287,8 @@ func quantizerText(r *quantizer.Report) string {
 // outputText is a row of the report.
 func outputText(o quantizer.Output) string {
 	if w := o.Worst; w != nil {
-		return fmt.Sprintf("%s: %d of %d are wrong, first %v: %s, right is %s", o.Name, o.Violations, o.Elements, w.Index, w.Got, strings.Join(w.Want, " or "))
+		return fmt.Sprintf("%s: %d of %d are wrong, first %v: %s, right is %s",
+			o.Name, o.Violations, o.Elements, w.Index, w.Got, strings.Join(w.Want, " or "))
 	}
 	by := ", each by one or another of the right ways"
 	switch {

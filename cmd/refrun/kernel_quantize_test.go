@@ -95,42 +95,59 @@ func TestKernelQuantize(t *testing.T) {
 		{"mxfp8_e4m3", "floor", "rule=floor", flip, exitFailed, "data: 1 of 64 are wrong, first [0 5]"},
 		{"fp8_e4m3", "amax", "block=tensor", nil, exitOK, "scale: all 1 are right"},
 		{"uint8", "minmax", "rule=minmax", nil, exitOK, "zero_point: all 1 are right"},
-		{"uint8", "minmax", "rule=minmax", func(of map[string]*safetensors.Tensor) { of["zero_point"].Bytes()[0]++ }, exitFailed, "zero_point: 1 of 1 are wrong"},
-		{"uint8", "minmax", "rule=minmax", func(of map[string]*safetensors.Tensor) { delete(of, "zero_point") }, exitUsage, "no tensor zero_point: want it by the rule minmax"},
+		{"uint8", "minmax", "rule=minmax", func(of map[string]*safetensors.Tensor) { of["zero_point"].Bytes()[0]++ },
+			exitFailed, "zero_point: 1 of 1 are wrong"},
+		{"uint8", "minmax", "rule=minmax", func(of map[string]*safetensors.Tensor) { delete(of, "zero_point") },
+			exitUsage, "no tensor zero_point: want it by the rule minmax"},
 		{"float8_e4m3fn", "", "cast=torch", nil, exitOK, "PASS  quantize to float8_e4m3fn\n"},
-		{"mxfp8_e4m3", "floor", "rule=up", nil, exitUsage, `rule: "up": want one of [floor ceil even rceil given] for mxfp8_e4m3`},
+		{"mxfp8_e4m3", "floor", "rule=up", nil, exitUsage,
+			`rule: "up": want one of [floor ceil even rceil given] for mxfp8_e4m3`},
 		{"mxfp8_e4m3", "floor", "format=mxfp9", nil, exitUsage, `format: "mxfp9": want one of mxfp8_e4m3, `},
-		{"mxfp8_e4m3", "floor", "axis=0", nil, exitUsage, "axis: 0: 2 numbers are no whole blocks of 32, which mxfp8_e4m3 has"},
+		{"mxfp8_e4m3", "floor", "axis=0", nil, exitUsage,
+			"axis: 0: 2 numbers are no whole blocks of 32, which mxfp8_e4m3 has"},
 		{"mxfp8_e4m3", "floor", "axis=7", nil, exitUsage, "axis: 7: want one of the input's 2 axes"},
 		{"mxfp8_e4m3", "floor", "block=64", nil, exitUsage, `block: "64": want none for mxfp8_e4m3, whose blocks are given`},
-		{"fp8_e4m3", "amax", "block=0x128", nil, exitUsage, `block: "0x128": want tensor, row, channel, N or MxN, as in 1x128`},
+		{"fp8_e4m3", "amax", "block=0x128", nil, exitUsage,
+			`block: "0x128": want tensor, row, channel, N or MxN, as in 1x128`},
 		{"fp8_e4m3", "amax", "block=1x16", nil, exitUsage, "scale: shape []: want [2 2], one for each block of [1 16]"},
 		{"fp8_e4m3", "amax", "eps=-1", nil, exitUsage, "eps: -1: want a number from 0 on"},
-		{"mxfp8_e4m3", "floor", "size=64", nil, exitUsage, `--attr: "size": no such attribute: want axis, block, cast, eps, format, order, rounding, rule`},
-		{"mxfp8_e4m3", "floor", "rule=floor", func(of map[string]*safetensors.Tensor) { delete(of, "scale") }, exitUsage, `no tensor "scale": want it beside`},
+		{"mxfp8_e4m3", "floor", "size=64", nil, exitUsage,
+			`--attr: "size": no such attribute: want axis, block, cast, eps, format, order, rounding, rule`},
+		{"mxfp8_e4m3", "floor", "rule=floor", func(of map[string]*safetensors.Tensor) { delete(of, "scale") },
+			exitUsage, `no tensor "scale": want it beside`},
 		{"mxfp8_e4m3", "floor", "rule=floor", reshaped("scale", 1, 2), exitOK, "PASS"}, // axes of one place do not count
-		{"mxfp8_e4m3", "floor", "rule=floor", reshaped("data", 4, 16), exitUsage, "data: shape [4 16]: want the input's, [2 32]"},
+		{"mxfp8_e4m3", "floor", "rule=floor", reshaped("data", 4, 16), exitUsage,
+			"data: shape [4 16]: want the input's, [2 32]"},
 		{"fp8_e4m3", "amax", "format=int8", nil, exitUsage, "data: dtype F8_E4M3: want [I8]"},
-		{"fp8_e4m3", "amax", "format=mxfp8_e4m3", func(of map[string]*safetensors.Tensor) { of["scale"].Shape = []int{1} }, exitUsage, "scale: "},
+		{"fp8_e4m3", "amax", "format=mxfp8_e4m3",
+			func(of map[string]*safetensors.Tensor) { of["scale"].Shape = []int{1} }, exitUsage, "scale: "},
 	} {
 		args := []string{"kernel", quantizerFile(t, c.format, c.rule, c.change), "--op", "quantize"}
 		if !strings.HasPrefix(c.attr, "format=") {
 			args = append(args, "--attr", "format="+c.format)
 		}
 		r := refrun(t, append(args, "--attr", c.attr)...)
-		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) || c.code == exitUsage && strings.Count(r.stderr, "\n") != 1 {
+		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) ||
+			c.code == exitUsage && strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%s %s: exit code %d, %s%s, want %d, %s", c.format, c.attr, r.code, r.stdout, r.stderr, c.code, c.want)
 		}
 	}
 	path := quantizerFile(t, "mxfp8_e4m3", "ceil", nil)
-	for flag, value := range map[string]string{"--precision": "E4M3", "--store": "float16", "--schedule": "split_k=2", "--accumulate": "float16"} {
-		if r := refrun(t, "kernel", path, "--op", "quantize", "--attr", "format=mxfp8_e4m3", flag, value); r.code != exitUsage || !strings.Contains(r.stderr, flag+": says nothing of quantize") {
+	for flag, value := range map[string]string{
+		"--precision": "E4M3", "--store": "float16", "--schedule": "split_k=2", "--accumulate": "float16",
+	} {
+		if r := refrun(t, "kernel", path, "--op", "quantize", "--attr", "format=mxfp8_e4m3", flag, value); r.code !=
+			exitUsage || !strings.Contains(r.stderr, flag+": says nothing of quantize") {
 			t.Errorf("%s: %d %s", flag, r.code, r.stderr)
 		}
 	}
-	out := refrun(t, "kernel", path, "--op", "quantize", "--attr", "format=mxfp8_e4m3", "--json", "--report", filepath.Join(t.TempDir(), "r.html")).decode(t)
-	has(t, "kernel", out, object{"verdict": word, "op": word, "format": word, "rule": word, "reason": word, "fault": word, "fault_id": word, "advice": word, "diagnosis": word, "text": word,
-		"outputs": []any{object{"name": word, "verdict": word, "elements": number, "violations": number, "ways": []any{}, "worst": object{"index": []any{number}, "got": word, "want": []any{word}}}}})
+	out := refrun(t, "kernel", path, "--op", "quantize", "--attr", "format=mxfp8_e4m3", "--json", "--report",
+		filepath.Join(t.TempDir(), "r.html")).decode(t)
+	has(t, "kernel", out, object{"verdict": word, "op": word, "format": word, "rule": word, "reason": word,
+		"fault": word, "fault_id": word, "advice": word, "diagnosis": word, "text": word, "outputs": []any{object{
+			"name": word, "verdict": word, "elements": number, "violations": number, "ways": []any{},
+			"worst": object{"index": []any{number}, "got": word, "want": []any{word}},
+		}}})
 }
 
 // TestKernelDequantize: numbers that come of codes and scales.
@@ -155,7 +172,8 @@ func TestKernelDequantize(t *testing.T) {
 			delete(of, "input")
 		})
 		r := refrun(t, "kernel", path, "--op", "dequantize", "--attr", "format=mxfp4")
-		if want := []int{exitOK, exitFailed}; r.code != want[map[bool]int{false: 0, true: 1}[wrong]] || wrong && !strings.Contains(r.stdout, "swapped") {
+		if want := []int{exitOK, exitFailed}; r.code != want[map[bool]int{false: 0, true: 1}[wrong]] ||
+			wrong && !strings.Contains(r.stdout, "swapped") {
 			t.Errorf("swapped %v: %d %s%s", wrong, r.code, r.stdout, r.stderr)
 		}
 	}
@@ -215,7 +233,8 @@ func TestKernelScaled(t *testing.T) {
 		}
 		add(safetensors.OfFloat64s("scale_a", safetensors.F32, []int{2}, []float64{scale, 2 * scale}))
 		add(safetensors.OfFloat64s("scale_b", safetensors.F32, nil, []float64{1}))
-		add(safetensors.OfFloat64s("output", safetensors.F32, []int{2, 3}, []float64{right, right, right, 2 * right, 2 * right, 2 * right}))
+		add(safetensors.OfFloat64s("output", safetensors.F32, []int{2, 3},
+			[]float64{right, right, right, 2 * right, 2 * right, 2 * right}))
 		path := filepath.Join(t.TempDir(), "k.safetensors")
 		if err := safetensors.WriteFile(path, all, nil); err != nil {
 			t.Fatal(err)
@@ -249,7 +268,8 @@ func TestKernelScaled(t *testing.T) {
 // quantizerPairs are the sentences about quantizers.
 func quantizerPairs() []pair {
 	say := func(change func(r *quantizer.Report, o *quantizer.Output)) string {
-		r := &quantizer.Report{Verdict: quantizer.Pass, Op: "quantize", Format: "nvfp4", Outputs: []quantizer.Output{{Name: "data", Elements: 64, Ways: []string{"division"}}}}
+		r := &quantizer.Report{Verdict: quantizer.Pass, Op: "quantize", Format: "nvfp4",
+			Outputs: []quantizer.Output{{Name: "data", Elements: 64, Ways: []string{"division"}}}}
 		change(r, &r.Outputs[0])
 		return quantizerText(r)
 	}

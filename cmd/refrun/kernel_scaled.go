@@ -93,7 +93,8 @@ func readScaled(f *safetensors.File, output string, s quantize.Spec) (p *quantiz
 	return p, nil
 }
 
-// readOperand reads the numbers of codes. Two a byte are along K: of the first operand the last axis, of the second the first.
+// readOperand reads the numbers of codes. Two a byte are along K: of the first operand the last axis, of the second the
+// first.
 func readOperand(f *safetensors.File, name string, s quantize.Spec, rows bool) (*tensor.Tensor, fp16.Narrow, error) {
 	t, err := named(f, name)
 	if err != nil {
@@ -104,7 +105,8 @@ func readOperand(f *safetensors.File, name string, s quantize.Spec, rows bool) (
 	case ok:
 		return tensor.Of(fp16.Float32, decoded(n, t), t.Shape...), n, nil
 	case t.DType != safetensors.U8 || s.Name == "" || s.Element.Whole || len(t.Shape) != 2:
-		return nil, 0, fmt.Errorf("%s: dtype %s of shape %v: want a matrix of F8_E4M3 or F8_E5M2, or of U8 with format", name, t.DType, t.Shape)
+		return nil, 0, fmt.Errorf("%s: dtype %s of shape %v: want a matrix of F8_E4M3 or F8_E5M2, or of U8 with format",
+			name, t.DType, t.Shape)
 	}
 	n = s.Element.Narrow
 	raw, shape := t.Bytes(), slices.Clone(t.Shape)

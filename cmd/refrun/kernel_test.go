@@ -25,9 +25,13 @@ func TestKernel(t *testing.T) {
 		code int
 		want string
 	}{
-		{"d_fp32 --accumulate tensor-core:a100", exitOK, "PASS  dot of fp16 to float32: 100 elements\n  every bit is what NVIDIA A100 gives, in float32 sums (its rule: recorded)\n  all elements fit t4, a100, a2, ada, l40s\n"},
-		{"d_fp32 --accumulate tensor-core:h100", exitFailed, " are not what NVIDIA H100 gives, in float32 sums (its rule: recorded)\n  farthest off: ["},
-		{"d_fp16 --store float16 --accumulate tensor-core:a100", exitOK, "every bit is what NVIDIA A100 gives, in float16 sums"},
+		{"d_fp32 --accumulate tensor-core:a100", exitOK, "PASS  dot of fp16 to float32: 100 elements\n" +
+			"  every bit is what NVIDIA A100 gives, in float32 sums (its rule: recorded)\n" +
+			"  all elements fit t4, a100, a2, ada, l40s\n"},
+		{"d_fp32 --accumulate tensor-core:h100", exitFailed,
+			" are not what NVIDIA H100 gives, in float32 sums (its rule: recorded)\n  farthest off: ["},
+		{"d_fp16 --store float16 --accumulate tensor-core:a100", exitOK,
+			"every bit is what NVIDIA A100 gives, in float16 sums"},
 		{"d_fp32", exitOK, "all elements fit t4, a100, a2, ada, l40s\n"},
 		{"c", exitFailed, "no device that is known gives these bits\n"},
 	} {
@@ -37,8 +41,10 @@ func TestKernel(t *testing.T) {
 		}
 	}
 	out := refrun(t, append(args, "d_fp32", "--json")...).decode(t)
-	has(t, "kernel", out, object{"verdict": word, "op": word, "operands": word, "store": word, "device": word, "source": word, "split_k": number, "sums": word,
-		"elements": number, "not_equal": number, "fits": []any{object{"device": word, "split_k": number, "sums": word, "elements": number, "not_equal": number}}})
+	has(t, "kernel", out, object{"verdict": word, "op": word, "operands": word, "store": word, "device": word,
+		"source": word, "split_k": number, "sums": word, "elements": number, "not_equal": number, "fits": []any{
+			object{"device": word, "split_k": number, "sums": word, "elements": number, "not_equal": number},
+		}})
 }
 
 // TestKernelZeros: a product of zeros is right of zeros, and shows nothing.
@@ -67,18 +73,22 @@ func TestKernelUsage(t *testing.T) {
 		"--op dot":                            `--precision: operands "": want one of fp16, bf16, tf32, E4M3, E5M2`,
 		"--op dot --precision int8":           `--precision: operands "int8": want one of fp16`,
 		"--op dot --precision fp16 --store f": `--store: "f": want float32, float16 or bfloat16`,
-		"--op dot --precision fp16 --accumulate a100":                    `--accumulate: "a100": want float32, float16, bfloat16 or tensor-core:NAME`,
-		"--op dot --precision fp16 --accumulate tensor-core:a1":          `accumulate: tensor core "a1": want one of v100`,
-		"--op dot --precision fp16 --schedule split_k=0":                 `--schedule: "split_k=0": want split_k=N, N from 1 on`,
-		"--op dot --precision fp16 --output y":                           `no tensor "y": want a, b and the output (--output NAME), of [`,
-		"--op sum --precision fp16 --accumulate tensor-core:a100":        `op "sum": want dot or matmul`,
-		"--op matmul --precision fp16 --accumulate tensor-core:a100":     "b: shape [100 8]: want 8 rows, as a has columns",
-		"--op matmul --precision fp16 --output d_fp32":                   "matmul: no tensor input: want input other, of [",
-		"--op softmx --precision fp16 --output d_fp32":                   `unknown operation "softmx"`,
-		"--op dot --precision fp16 --attr dim=1":                         "--attr: says nothing of tensor cores",
-		"--op dot --precision fp16 --round x":                            "--round: says nothing of tensor cores",
-		"--op matmul --attr dim":                                         `--attr: "dim": want NAME=VALUE, such as dim=-1`,
-		"--op matmul --output y":                                         `no tensor "y": want the output (--output NAME), of [`,
+		"--op dot --precision fp16 --accumulate a100": `--accumulate: "a100": want float32, ` +
+			`float16, bfloat16 or tensor-core:NAME`,
+		"--op dot --precision fp16 --accumulate tensor-core:a1": `accumulate: tensor core "a1": want one of v100`,
+		"--op dot --precision fp16 --schedule split_k=0": `--schedule: "split_k=0": want split_k=N, ` +
+			`N from 1 on`,
+		"--op dot --precision fp16 --output y": `no tensor "y": want a, b and the output ` +
+			`(--output NAME), of [`,
+		"--op sum --precision fp16 --accumulate tensor-core:a100":    `op "sum": want dot or matmul`,
+		"--op matmul --precision fp16 --accumulate tensor-core:a100": "b: shape [100 8]: want 8 rows, as a has columns",
+		"--op matmul --precision fp16 --output d_fp32":               "matmul: no tensor input: want input other, of [",
+		"--op softmx --precision fp16 --output d_fp32":               `unknown operation "softmx"`,
+		"--op dot --precision fp16 --attr dim=1":                     "--attr: says nothing of tensor cores",
+		"--op dot --precision fp16 --round x":                        "--round: says nothing of tensor cores",
+		"--op matmul --attr dim":                                     `--attr: "dim": want NAME=VALUE, such as dim=-1`,
+		"--op matmul --output y": `no tensor "y": want the output ` +
+			`(--output NAME), of [`,
 		"--op dot --precision E4M3 --output d_fp32":                      "want numbers of E4M3",
 		"--op dot --precision fp16 --output d_fp32 --schedule split_k=2": "split_k: 2: want 1, or for a matmul up to its K",
 	} {
@@ -90,7 +100,8 @@ func TestKernelUsage(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s, want %s", args, r.code, r.stderr, want)
 		}
 	}
-	if r := refrun(t, "kernel", "no such file", "--op", "dot", "--precision", "fp16"); r.code != exitUsage || !strings.Contains(r.stderr, "no such file: ") {
+	if r := refrun(t, "kernel", "no such file", "--op", "dot", "--precision", "fp16"); r.code != exitUsage ||
+		!strings.Contains(r.stderr, "no such file: ") {
 		t.Errorf("%d %s", r.code, r.stderr)
 	}
 }
@@ -123,10 +134,18 @@ func TestKernelJudged(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{[]float64{0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}, "", exitOK, "PASS  softmax to float32: 4 elements\n  every element is what a right kernel may return\n  contract found: float32 steps, one rounding at the end\n"},
-		{[]float64{0.09003057330846786, 0.24472847580909729, 0.6652409434318542, 1.8083124160766602}, "", exitFailed, "FAIL  softmax to float32: 4 elements\n  4 of 4 elements are what no right kernel returns\n  proved: outside the interval of all right kernels\n  fault: the last term of the sums is left out\n"},
+		{[]float64{
+			0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852,
+		}, "", exitOK, "PASS  softmax to float32: 4 elements\n  every element is what a right kernel may return\n" +
+			"  contract found: float32 steps, one rounding at the end\n"},
+		{[]float64{0.09003057330846786, 0.24472847580909729, 0.6652409434318542, 1.8083124160766602}, "",
+			exitFailed, "FAIL  softmax to float32: 4 elements\n  4 of 4 elements are what no right kernel returns\n" +
+				"  proved: outside the interval of all right kernels\n  fault: the last term of the sums is left out\n"},
 		{make([]float64, 4), "", exitFailed, "fault: the output is zeros\n"},
-		{[]float64{0.0320587158203125, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}, "--variance one_pass", exitFailed, "contract claimed: float32 steps, one rounding at the end; one-pass variance\n"},
+		{[]float64{
+			0.0320587158203125, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852,
+		}, "--variance one_pass", exitFailed,
+			"contract claimed: float32 steps, one rounding at the end; one-pass variance\n"},
 	} {
 		path := kernelFile(t, map[string][]float64{"input": x, "output": c.output}, shapes)
 		args := append([]string{"kernel", path, "--op", "softmax", "--attr", "dim=-1"}, strings.Fields(c.more)...)
@@ -143,8 +162,9 @@ func TestKernelJudged(t *testing.T) {
 			t.Errorf("more than 24 lines: %s", r.stdout)
 		}
 		out := refrun(t, append(args, "--json")...).decode(t)
-		has(t, "kernel", out, object{"verdict": word, "op": word, "store": word, "elements": number, "contract": object{}, "claimed": true, "violations": number,
-			"flips": number, "flips_of_right_kernels": number, "errors": number, "assert_close_mismatches": number, "text": word})
+		has(t, "kernel", out, object{"verdict": word, "op": word, "store": word, "elements": number,
+			"contract": object{}, "claimed": true, "violations": number, "flips": number,
+			"flips_of_right_kernels": number, "errors": number, "assert_close_mismatches": number, "text": word})
 		if fault, _ := out["fault"].(string); out["diagnosis"] != fault {
 			t.Errorf("diagnosis %v of the fault %q", out["diagnosis"], fault)
 		}
@@ -162,18 +182,26 @@ func TestKernelFits(t *testing.T) {
 		return most
 	}
 	r := &kernelReport{Op: "scaled_dot_product_attention", Report: &judge.Report{
-		Verdict: judge.Fail, Known: judge.ByOdds, Chance: 1e-300, Store: "bfloat16", Elements: 1 << 30, Violations: 1 << 30, Flips: 1 << 30, Expected: 1 << 30, Errors: 1.234e+300, Close: 1 << 30,
-		Reason: "1073741824 of 1073741824 elements are what no right kernel returns", Region: "the last, partial tile of rows 1048448 to 1048575, columns 1048448 to 1048575",
-		Fault: longest(func(f judge.Fault) string { return f.Title }), Advice: longest(func(f judge.Fault) string { return f.Advice }),
-		Worst: &judge.Worst{Index: []int{1023, 1023, 1023, 1048575}, Got: "-1.23456789e-38", Exact: "-1.23456789e-38", Low: "-1.23456789e-38", High: "-1.23456789e-38"},
-		Contract: judge.Contract{Form: judge.Form{Affine: true, BiasAfter: true, CoarseExp: true, Lanes: 16, Online: true, BlockKeys: 512, Operands: "tf32 ties away"},
-			Round: []string{"products", "scores", "masked", "probabilities_unnormalized", "normalized", "statistics", "variances"}},
+		Verdict: judge.Fail, Known: judge.ByOdds, Chance: 1e-300, Store: "bfloat16", Elements: 1 << 30,
+		Violations: 1 << 30, Flips: 1 << 30, Expected: 1 << 30, Errors: 1.234e+300, Close: 1 << 30,
+		Reason: "1073741824 of 1073741824 elements are what no right kernel returns",
+		Region: "the last, partial tile of rows 1048448 to 1048575, columns 1048448 to 1048575",
+		Fault:  longest(func(f judge.Fault) string { return f.Title }),
+		Advice: longest(func(f judge.Fault) string { return f.Advice }),
+		Worst: &judge.Worst{Index: []int{1023, 1023, 1023, 1048575}, Got: "-1.23456789e-38", Exact: "-1.23456789e-38",
+			Low: "-1.23456789e-38", High: "-1.23456789e-38"},
+		Contract: judge.Contract{Form: judge.Form{Affine: true, BiasAfter: true, CoarseExp: true, Lanes: 16,
+			Online: true, BlockKeys: 512, Operands: "tf32 ties away"}, Round: []string{"products", "scores", "masked",
+			"probabilities_unnormalized", "normalized", "statistics", "variances"}},
 	}}
 	for _, f := range judge.Faults {
 		r.Blind = append(r.Blind, f.ID)
 	}
 	for _, r.Verdict = range []string{judge.Fail, judge.Pass} {
-		r.Order = &kernel.Order{Name: "k in tiles of 128 of (kh, kw, c), fused multiply-adds, the bias last", Equal: 256, Of: 256, Alike: make([]string, 20), Next: "k in 16 parts of (kh, kw, c), fused multiply-adds, the bias last"}
+		r.Order = &kernel.Order{
+			Name: "k in tiles of 128 of (kh, kw, c), fused multiply-adds, the bias last", Equal: 256, Of: 256,
+			Alike: make([]string, 20), Next: "k in 16 parts of (kh, kw, c), fused multiply-adds, the bias last",
+		}
 		text := judgedText(r)
 		if n := strings.Count(text, "\n"); n > 24 {
 			t.Errorf("%d lines:\n%s", n, text)
@@ -189,8 +217,10 @@ func TestKernelFits(t *testing.T) {
 // judgedPairs are the sentences about a kernel that is judged.
 func judgedPairs() []pair {
 	say := func(change func(r *kernelReport)) string {
-		r := &kernelReport{Op: "softmax", Report: &judge.Report{Verdict: judge.Pass, Store: "float32", Elements: 4, Flips: 2, Expected: 3, Errors: 1,
-			Worst: &judge.Worst{Index: []int{1}, Got: "1", Exact: "2", Low: "1.5", High: "2.5"}}}
+		r := &kernelReport{Op: "softmax", Report: &judge.Report{
+			Verdict: judge.Pass, Store: "float32", Elements: 4, Flips: 2, Expected: 3, Errors: 1,
+			Worst: &judge.Worst{Index: []int{1}, Got: "1", Exact: "2", Low: "1.5", High: "2.5"},
+		}}
 		change(r)
 		return judgedText(r)
 	}
@@ -207,7 +237,9 @@ func judgedPairs() []pair {
 	long := say(func(r *kernelReport) { r.Untried = 738 })
 	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"kernel.eps-ignored"}, mostBlind+2) })
 	ordered := say(func(r *kernelReport) {
-		r.Order = &kernel.Order{Name: "k ascending", Equal: 9, Of: 9, Alike: []string{"another"}, Next: "k in 2 parts", NextEqual: 3}
+		r.Order = &kernel.Order{
+			Name: "k ascending", Equal: 9, Of: 9, Alike: []string{"another"}, Next: "k in 2 parts", NextEqual: 3,
+		}
 	})
 	unordered := say(func(r *kernelReport) { r.Order = &kernel.Order{Name: "k ascending", Equal: 4, Of: 9} })
 	off := say(func(r *kernelReport) { r.Close, r.Errors = 2, math.MaxFloat64 })
@@ -249,7 +281,8 @@ func kernelPairs() []pair {
 	}
 	bare := fit("h100", 4, 0)
 	bare.WithoutC = true
-	right, wrong := said(kernel.Report{Verdict: kernel.Pass}, fit("a100", 4, 0), fit("v100", 4, 1)), said(kernel.Report{Verdict: kernel.Fail}, fit("h100", 4, 1))
+	right, wrong := said(kernel.Report{Verdict: kernel.Pass}, fit("a100", 4, 0), fit("v100", 4, 1)),
+		said(kernel.Report{Verdict: kernel.Fail}, fit("h100", 4, 1))
 	empty := said(kernel.Report{Verdict: kernel.NoPower}, fit("a100", 4, 0))
 	return []pair{
 		{"every bit is what NVIDIA A100 gives, in float32 sums (its rule: recorded)", right, wrong},
@@ -260,8 +293,11 @@ func kernelPairs() []pair {
 		{"no device that is known gives these bits", wrong, right},
 		{"all elements fit a100\n", right, wrong},
 		{"fit every device that is known: they tell none apart", empty, right},
-		{"the first 2 elements fit a100\n", said(kernel.Report{Verdict: kernel.Pass}, fit("a100", 2, 0), fit("v100", 2, 1)), right},
-		{"all elements fit a100 split_k=2\n", said(kernel.Report{Verdict: kernel.Pass}, kernel.Fit{Device: "a100", SplitK: 2, Elements: 4}, fit("v100", 4, 1)), right},
-		{"h100 with nothing added to", said(kernel.Report{Verdict: kernel.Fail}, bare, fit("a100", 4, 1)), said(kernel.Report{Verdict: kernel.Fail}, fit("a100", 4, 1), fit("v100", 4, 1))},
+		{"the first 2 elements fit a100\n",
+			said(kernel.Report{Verdict: kernel.Pass}, fit("a100", 2, 0), fit("v100", 2, 1)), right},
+		{"all elements fit a100 split_k=2\n", said(kernel.Report{Verdict: kernel.Pass},
+			kernel.Fit{Device: "a100", SplitK: 2, Elements: 4}, fit("v100", 4, 1)), right},
+		{"h100 with nothing added to", said(kernel.Report{Verdict: kernel.Fail}, bare, fit("a100", 4, 1)),
+			said(kernel.Report{Verdict: kernel.Fail}, fit("a100", 4, 1), fit("v100", 4, 1))},
 	}
 }

@@ -160,5 +160,6 @@ func pick(of []*tensor.Tensor, values []int) []*tensor.Tensor {
 
 // identical reports whether two tensors have the same bits.
 func identical(a, b *tensor.Tensor) bool {
-	return a == b || slices.EqualFunc(a.Data, b.Data, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
+	return a == b ||
+		slices.EqualFunc(a.Data, b.Data, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }

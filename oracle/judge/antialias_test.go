@@ -87,8 +87,8 @@ func (k wide) image(x *tensor.Tensor, f fp16.Format, h, w int) *tensor.Tensor {
 	return out
 }
 
-// TestAntialias: resizes to fewer numbers by wide windows pass whose weights and lines are float32 numbers, or, for half
-// inputs, of their format, and others that are nearly the same fail.
+// TestAntialias: resizes to fewer numbers by wide windows pass whose weights and lines are float32 numbers, or, for
+// half inputs, of their format, and others that are nearly the same fail.
 func TestAntialias(t *testing.T) {
 	right, wrong := 0, 0
 	seed := uint64(0)

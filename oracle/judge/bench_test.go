@@ -98,7 +98,10 @@ func BenchmarkCheckKernel(b *testing.B) {
 	for _, of := range []struct {
 		name string
 		make func() Question
-	}{{"op=matmul/n=1024/format=bfloat16", matmul1024}, {"op=attention/shape=2x8x1024x64/format=bfloat16", attention1024}} {
+	}{
+		{"op=matmul/n=1024/format=bfloat16", matmul1024},
+		{"op=attention/shape=2x8x1024x64/format=bfloat16", attention1024},
+	} {
 		b.Run(of.name, func(b *testing.B) {
 			q := of.make()
 			tensors := 8 * len(q.Output.Data)

@@ -47,29 +47,36 @@ var errNotJudged = ErrNotJudged
 
 // moves are operations whose results are some of the numbers of their inputs.
 var moves = map[string]bool{
-	"identity": true, "reshape": true, "flatten": true, "unflatten": true, "squeeze": true, "unsqueeze": true, "permute": true, "transpose": true,
-	"expand": true, "repeat": true, "repeat_interleave": true, "flip": true, "roll": true, "slice": true, "select": true, "split": true, "chunk": true,
-	"unbind": true, "cat": true, "stack": true, "gather": true, "index_select": true, "embedding": true, "index": true, "gather_nd": true, "pad": true,
-	"where": true, "pixel_shuffle": true, "pixel_unshuffle": true, "depth_to_space": true, "space_to_depth": true, "scatter": true, "scatter_nd": true,
+	"identity": true, "reshape": true, "flatten": true, "unflatten": true, "squeeze": true, "unsqueeze": true,
+	"permute": true, "transpose": true,
+	"expand": true, "repeat": true, "repeat_interleave": true, "flip": true, "roll": true, "slice": true,
+	"select": true, "split": true, "chunk": true,
+	"unbind": true, "cat": true, "stack": true, "gather": true, "index_select": true, "embedding": true, "index": true,
+	"gather_nd": true, "pad": true,
+	"where": true, "pixel_shuffle": true, "pixel_unshuffle": true, "depth_to_space": true, "space_to_depth": true,
+	"scatter": true, "scatter_nd": true,
 	"triu": true, "tril": true,
 }
 
 // sums are operations that add numbers of their first input, with weights that are not below 0
 // and that the input's numbers have no part in.
 var sums = map[string]bool{
-	"sum": true, "mean": true, "avg_pool1d": true, "avg_pool2d": true, "avg_pool3d": true, "adaptive_avg_pool1d": true, "adaptive_avg_pool2d": true,
+	"sum": true, "mean": true, "avg_pool1d": true, "avg_pool2d": true, "avg_pool3d": true, "adaptive_avg_pool1d": true,
+	"adaptive_avg_pool2d": true,
 	"adaptive_avg_pool3d": true, "cumsum": true, "interpolate": true, "index_add": true, "scatter_add": true,
 }
 
 // products are operations that are linear in their first and in their second input, and add a third.
 var products = map[string]bool{
-	"matmul": true, "mm": true, "bmm": true, "linear": true, "addmm": true, "gemm": true, "einsum": true, "conv1d": true, "conv2d": true, "conv3d": true,
+	"matmul": true, "mm": true, "bmm": true, "linear": true, "addmm": true, "gemm": true, "einsum": true,
+	"conv1d": true, "conv2d": true, "conv3d": true,
 	"conv_transpose1d": true, "conv_transpose2d": true, "conv_transpose3d": true,
 }
 
 // greatest are operations whose results move by no more than their inputs do.
 var greatest = map[string]bool{
-	"amax": true, "amin": true, "max_pool1d": true, "max_pool2d": true, "max_pool3d": true, "adaptive_max_pool1d": true, "adaptive_max_pool2d": true, "adaptive_max_pool3d": true, "running_maximum": true,
+	"amax": true, "amin": true, "max_pool1d": true, "max_pool2d": true, "max_pool3d": true, "adaptive_max_pool1d": true,
+	"adaptive_max_pool2d": true, "adaptive_max_pool3d": true, "running_maximum": true,
 }
 
 // step evaluates a step for exact inputs and for all that right kernels may have in their place.

@@ -136,7 +136,8 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 // turned bounds the angle by which a point (z, x) turns where it moves by up to rz and rx: all of a turn beside
 // the half axis where angles jump, and where 0 is near; elsewhere the arc sine of a share t, up to pi/2 t.
 func turned(x, rx, z, rz float64) float64 {
-	r, rho := rx+rz, max(math.Abs(x), math.Abs(z)) // the one no less than how far it moves, the other no more than it is away
+	// the one no less than how far it moves, the other no more than it is away
+	r, rho := rx+rz, max(math.Abs(x), math.Abs(z))
 	switch {
 	case r == 0:
 		return 0

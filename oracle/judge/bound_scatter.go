@@ -81,7 +81,9 @@ func added(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, e
 }
 
 // adder is a device that adds one number after the other, in an order that is random, and rounds each sum.
-func adder(op graph.Op, in []ball, f fp16.Format) (func(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error), error) {
+func adder(op graph.Op, in []ball, f fp16.Format) (
+	func(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error), error,
+) {
 	to, err := places(op, in)
 	if err != nil {
 		return nil, err

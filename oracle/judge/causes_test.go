@@ -24,8 +24,10 @@ func TestRecordedCauses(t *testing.T) {
 		{"instance_norm_one_pass_mean_1000", "instance_norm", "", "", "the variance is mean(x^2) - mean(x)^2"},
 		{"instance_norm_one_pass_mean_50000", "instance_norm", "", "", "the variance is mean(x^2) - mean(x)^2"},
 		{"attention_bottom_right_bf16", "scaled_dot_product_attention", "", "", Pass},
-		{"attention_bottom_right_bf16", "scaled_dot_product_attention", `{"is_causal":true}`, "attn_mask", "the mask is aligned to the other corner"},
-		{"group_norm_padding_counted_bf16", "group_norm", `{"num_groups":8}`, "", "padding is counted in the statistics, up to 896 numbers"},
+		{"attention_bottom_right_bf16", "scaled_dot_product_attention", `{"is_causal":true}`, "attn_mask",
+			"the mask is aligned to the other corner"},
+		{"group_norm_padding_counted_bf16", "group_norm", `{"num_groups":8}`, "",
+			"padding is counted in the statistics, up to 896 numbers"},
 	} {
 		f, err := safetensors.Open(filepath.Join("testdata", "causes", c.file+".safetensors"))
 		if err != nil {
@@ -40,7 +42,8 @@ func TestRecordedCauses(t *testing.T) {
 		for _, n := range order {
 			q.Inputs = append(q.Inputs, readTensor(t, f, n))
 		}
-		if r, err := Check(q); err != nil || (c.want == Pass) != (r.Verdict == Pass) || c.want != Pass && r.Fault != c.want || slices.Contains(r.Blind, r.FaultID) {
+		if r, err := Check(q); err != nil || (c.want == Pass) != (r.Verdict == Pass) ||
+			c.want != Pass && r.Fault != c.want || slices.Contains(r.Blind, r.FaultID) {
 			t.Errorf("%s %s: %+v, %v: want %q", c.file, c.attributes, r, err, c.want)
 		}
 	}
@@ -80,23 +83,28 @@ func wrongKernels(r *rand.Rand, f fp16.Format) (all []wrongKernel) {
 	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return 0 }, allZero)
 	add("exp", "", product[:1], x.Shape, func(i int) float64 { return 2 }, oneNumber)
 	add("exp", "", product[:1], x.Shape, func(i int) float64 { return x.Data[i] }, inputReturned)
-	add("matmul", "", product, []int{rows, cols}, func(i int) float64 { return dot((i/cols+rows-1)%rows*cols + i%cols) }, resultsMoved)
+	add("matmul", "", product, []int{rows, cols},
+		func(i int) float64 { return dot((i/cols+rows-1)%rows*cols + i%cols) }, resultsMoved)
 	add("exp", "", product[:1], x.Shape, func(i int) float64 { return math.Exp(x.Data[i/n*n+n-1-i%n]) }, resultsMoved)
 	row := func(i int) []float64 { return x.Data[i*n : (i+1)*n] }
-	add("sum", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { return sumOf(row(i)) / float64(n) }, meanForSum)
+	add("sum", `{"dim":-1}`, product[:1], []int{rows},
+		func(i int) float64 { return sumOf(row(i)) / float64(n) }, meanForSum)
 	add("mean", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { return sumOf(row(i)) }, sumForMean)
-	add("std", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { _, v := moments(row(i)); return v * float64(n) / float64(n-1) }, rootForgotten)
-	add("var", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { _, v := moments(row(i)); return v }, "kernel.variance-n")
+	add("std", `{"dim":-1}`, product[:1], []int{rows},
+		func(i int) float64 { _, v := moments(row(i)); return v * float64(n) / float64(n-1) }, rootForgotten)
+	add("var", `{"dim":-1}`, product[:1], []int{rows}, func(i int) float64 { _, v := moments(row(i)); return v },
+		"kernel.variance-n")
 	// norms: x is far enough from 0 that padding shows
 	far := drawn(r, f, rows, n)
 	for i, v := range far.Data {
 		far.Data[i] = f.Round(.02*v + .06)
 	}
 	norm := func(d func(m, v float64) (float64, float64), want ...string) {
-		add("layer_norm", fmt.Sprintf(`{"normalized_shape":[%d],"eps":1e-5}`, n), []*tensor.Tensor{far}, far.Shape, func(i int) float64 {
-			m, s := d(moments(far.Data[i/n*n : (i/n+1)*n]))
-			return (far.Data[i] - m) * s
-		}, want...)
+		add("layer_norm", fmt.Sprintf(`{"normalized_shape":[%d],"eps":1e-5}`, n), []*tensor.Tensor{far}, far.Shape,
+			func(i int) float64 {
+				m, s := d(moments(far.Data[i/n*n : (i/n+1)*n]))
+				return (far.Data[i] - m) * s
+			}, want...)
 	}
 	norm(func(m, v float64) (float64, float64) { return m, 1 / (v + 1e-5) }, rootForgotten)
 	norm(func(m, v float64) (float64, float64) { return m, 1 / math.Sqrt(v+1e-3) }, otherEps)
@@ -155,15 +163,16 @@ func wrongAttention(r *rand.Rand, f fp16.Format) (all []wrongKernel) {
 	add(`{"is_causal":true}`, in, func(i, j int) bool { return true }, "kernel.mask-missing")
 	add("", append(slices.Clone(in), mask), func(i, j int) bool { return j <= i && j >= i-window }, wideWindow)
 	image := drawn(r, f, 2, 3, 12, 14)
-	all = append(all, wrongKernel{"max_pool2d", `{"kernel_size":2}`, []*tensor.Tensor{image}, []int{2, 3, 6, 7}, func(at int) float64 {
-		c, y, x, most := at/42, at%42/7, at%7, math.Inf(-1)
-		for i := 2 * y; i < min(12, 2*y+3); i++ {
-			for j := 2 * x; j < min(14, 2*x+3); j++ {
-				most = max(most, image.Data[(c*12+i)*14+j])
+	all = append(all, wrongKernel{"max_pool2d", `{"kernel_size":2}`, []*tensor.Tensor{image}, []int{2, 3, 6, 7},
+		func(at int) float64 {
+			c, y, x, most := at/42, at%42/7, at%7, math.Inf(-1)
+			for i := 2 * y; i < min(12, 2*y+3); i++ {
+				for j := 2 * x; j < min(14, 2*x+3); j++ {
+					most = max(most, image.Data[(c*12+i)*14+j])
+				}
 			}
-		}
-		return most
-	}, []string{wideWindow}})
+			return most
+		}, []string{wideWindow}})
 	return all
 }
 
@@ -208,7 +217,8 @@ func TestCauses(t *testing.T) {
 					t.Fatal(err)
 				}
 				if r.FaultID != "" && !slices.Contains(k.want, r.FaultID) || slices.Contains(r.Blind, r.FaultID) {
-					t.Errorf("seed %d, %s %s to %v: %s %q (%s): want %q", seed, k.op, k.attributes, f, r.Verdict, r.Fault, r.FaultID, k.want)
+					t.Errorf("seed %d, %s %s to %v: %s %q (%s): want %q",
+						seed, k.op, k.attributes, f, r.Verdict, r.Fault, r.FaultID, k.want)
 				}
 				if all++; r.FaultID != "" || k.want[0] == "" {
 					named++

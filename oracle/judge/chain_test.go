@@ -49,7 +49,8 @@ func TestCancellingChain(t *testing.T) {
 	g := graph.New(nil)
 	x, y := g.Input("x"), g.Input("y")
 	product := g.Add(graph.Binary{Of: pointwise.Mul, Other: &scale}, "product", x)
-	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Sub, Other: &half}, "difference", g.Add(graph.Binary{Of: pointwise.Minimum}, "minimum", product, y))}
+	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Sub, Other: &half}, "difference",
+		g.Add(graph.Binary{Of: pointwise.Minimum}, "minimum", product, y))}
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		a, b, out := drawn(r, fp16.BFloat16, 30, 40), drawn(r, fp16.BFloat16, 30, 40), tensor.New(fp16.BFloat16, 30, 40)

@@ -6,9 +6,10 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 )
 
-// ratioTail is the logarithm of the chance that an F variable is beyond x: a mean square of n numbers over one of m that
-// are known, each normal. Of n = 1 it is Student's law of m, of a square and both sides. With z = m/(m + n x) it is the
-// regularized incomplete beta function I_z(m/2, n/2) (DLMF, 8.17). Chances far below the least float64 have a logarithm.
+// ratioTail is the logarithm of the chance that an F variable is beyond x: a mean square of n numbers over one of m
+// that are known, each normal. Of n = 1 it is Student's law of m, of a square and both sides. With z = m/(m + n x) it
+// is the regularized incomplete beta function I_z(m/2, n/2) (DLMF, 8.17). Chances far below the least float64 have a
+// logarithm.
 func ratioTail(n, m, x float64) float64 {
 	switch {
 	case !(x > 0):
@@ -47,8 +48,8 @@ func betaFraction(a, b, z float64) float64 {
 	return f
 }
 
-// logGamma is ln of the gamma function of a number above 0: Stirling's series (DLMF, 5.11.1) of one that is at least 12,
-// to which the recurrence leads.
+// logGamma is ln of the gamma function of a number above 0: Stirling's series (DLMF, 5.11.1) of one that is at least
+// 12, to which the recurrence leads.
 func logGamma(x float64) float64 {
 	shift := 1.0
 	for ; x < 12; x++ {

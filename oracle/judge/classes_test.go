@@ -18,8 +18,10 @@ func TestNoSuchPlace(t *testing.T) {
 		whole          []float64
 		want           string
 	}{
-		{"cross_entropy", `{}`, []string{"input", "target"}, []float64{1, 3}, "target[1]: 3: want 0 to 2, or ignore_index -100"},
-		{"cross_entropy", `{"reduction":"mean","ignore_index":7}`, []string{"input", "target"}, []float64{-100, 1}, "target[0]: -100: want 0 to 2, or ignore_index 7"},
+		{"cross_entropy", `{}`, []string{"input", "target"}, []float64{1, 3},
+			"target[1]: 3: want 0 to 2, or ignore_index -100"},
+		{"cross_entropy", `{"reduction":"mean","ignore_index":7}`, []string{"input", "target"}, []float64{-100, 1},
+			"target[0]: -100: want 0 to 2, or ignore_index 7"},
 		{"embedding", `{}`, []string{"weight", "input"}, []float64{0, -1}, "index[1]: -1: want 0 to 1"},
 		{"index_select", `{"dim":1}`, []string{"input", "index"}, []float64{0, -1}, "index[1]: -1: want 0 to 2"},
 		{"index_select", `{"dim":1}`, []string{"input", "index"}, []float64{3, 0}, "index[0]: 3: want 0 to 2"},

@@ -51,8 +51,8 @@ func TestCores(t *testing.T) {
 }
 
 // TestTF32Ways: with a claim of TF32, what matrix units give of operands that are rounded to nearest even, ties away or
-// cut off passes, of one sign and of both, and the report says which it is; of bfloat16 operands, and of sums that keep 14
-// bits, it fails.
+// cut off passes, of one sign and of both, and the report says which it is; of bfloat16 operands, and of sums that keep
+// 14 bits, it fails.
 func TestTF32Ways(t *testing.T) {
 	g, _, err := Kernel("matmul", nil, []string{"input", "other"})
 	if err != nil {
@@ -97,7 +97,8 @@ func TestTF32Ways(t *testing.T) {
 				}
 				out := tensor.New(fp16.Float32, 16, 12)
 				u.MatMul(out, x, y, nil, 1)
-				rep, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: out, Claimed: &Contract{Form: Form{Operands: "tf32"}}})
+				rep, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: out,
+					Claimed: &Contract{Form: Form{Operands: "tf32"}}})
 				right := way != "bfloat16" && way != "14 bits"
 				if err != nil || (rep.Verdict == Pass) != right || right && rep.Contract.Operands != way {
 					t.Errorf("%s, numbers about %v, %s: %+v %v", name, shift, way, rep, err)
@@ -130,7 +131,9 @@ func TestTF32NotUsed(t *testing.T) {
 			out.Data[i] = float64(sum)
 		}
 		right := terms == 200
-		rep, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: out, Claimed: &Contract{Form: Form{Operands: "tf32"}}})
+		rep, err := Check(Question{
+			Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: out, Claimed: &Contract{Form: Form{Operands: "tf32"}},
+		})
 		if err != nil || (rep.Verdict == Pass) != right || right && rep.Contract.Operands != "" {
 			t.Errorf("%d terms: %+v %v", terms, rep, err)
 		}

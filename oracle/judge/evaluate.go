@@ -9,12 +9,14 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// evaluate walks through the steps once, with balls and, beside them, with as many simulated right
-// kernels. It returns the output's ball and those of the kernels, and lets go of all that is not read any
-// more. Every second kernel fuses products with what adds them and, if cores is set, has units that truncate. If flips is set, one kernel more comes
+// evaluate walks through the steps once, with balls and, beside them, with as many simulated right kernels. It returns
+// the output's ball and those of the kernels, and lets go of all that is not read any more. Every second kernel fuses
+// products with what adds them and, if cores is set, has units that truncate. If flips is set, one kernel more comes
 // last, whose only errors are roundings that go the other way wherever they may. Flushed is what a kernel gives that
 // flushes, nil where no number is subnormal.
-func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64) (y ball, right []*tensor.Tensor, flushed *tensor.Tensor, err error) {
+func evaluate(
+	b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64,
+) (y ball, right []*tensor.Tensor, flushed *tensor.Tensor, err error) {
 	balls := make([]ball, len(b.Values))
 	sims, fused := make([]simulation, kernels), b.fused(round)
 	for m := range sims {
@@ -128,7 +130,9 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 }
 
 // walk goes through inputs, constants and nodes.
-func walk(b *builder, inputs []*tensor.Tensor, given func(v int, t *tensor.Tensor), node func(n *graph.Node) error) error {
+func walk(
+	b *builder, inputs []*tensor.Tensor, given func(v int, t *tensor.Tensor), node func(n *graph.Node) error,
+) error {
 	for k, v := range b.Inputs {
 		given(v, inputs[k])
 	}

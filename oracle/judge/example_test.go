@@ -16,7 +16,9 @@ func Example() {
 		return
 	}
 	x := tensor.FromFloat32([]float32{0, 1, 2, 3, 4, 3, 2, 1}, 2, 4)
-	y := tensor.FromFloat32([]float32{0.09003057, 0.24472848, 0.66524094, 1.8083124, 0.66524094, 0.24472848, 0.09003057, 0.033120397}, 2, 4)
+	y := tensor.FromFloat32([]float32{
+		0.09003057, 0.24472848, 0.66524094, 1.8083124, 0.66524094, 0.24472848, 0.09003057, 0.033120397,
+	}, 2, 4)
 	r, err := judge.Check(judge.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y.Clone()})
 	if err != nil {
 		fmt.Println(err)

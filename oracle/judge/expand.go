@@ -143,7 +143,8 @@ type point struct {
 
 // expand returns the steps of a graph.
 func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
-	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)), built: fault, round: rounded{}}
+	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)),
+		built: fault, round: rounded{}}
 	for i := range b.of {
 		b.of[i] = -1
 	}
@@ -172,7 +173,8 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 				rounded.Op = byReciprocal(rounded.Op, f)
 			}
 			for k, v := range n.In {
-				if given := g.Values[v].Const != nil || slices.Contains(g.Inputs, v); given && len(types[v].Shape) == 0 && types[v].Format != fp16.Int64 {
+				if given := g.Values[v].Const != nil || slices.Contains(g.Inputs, v); given &&
+					len(types[v].Shape) == 0 && types[v].Format != fp16.Int64 {
 					in[k] = b.step("scalar", same, in[k])
 					b.round[in[k]] = rounding{Format: f}
 				}
@@ -182,7 +184,8 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 		for k, v := range n.Out {
 			b.of[v] = out[k]
 			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {
-				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: !form.written, moved: moves[n.Op.Name()]})
+				b.points = append(b.points,
+					point{name: g.Values[v].Name, value: out[k], legal: !form.written, moved: moves[n.Op.Name()]})
 				b.inner = append(b.inner, g.Values[v].Name)
 			}
 		}
@@ -382,7 +385,8 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 				exp = coarseExp{b.form.Lanes}
 			}
 			e := b.may(true, b.step("exp", exp, b.may(true, b.step("shifted", sub, in[0], m)))) // PyTorch stores all of these
-			l := b.may(true, b.step("log", unary("log"), b.may(true, b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))))
+			l := b.may(true, b.step("log", unary("log"),
+				b.may(true, b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))))
 			if !op.Keep {
 				m = b.step("maximum_again", graph.Reduction{Of: "amax", Axes: op.Axes}, in[0])
 			}

@@ -81,7 +81,8 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	e := b.step("exp", exp, b.step("shifted", sub, scores, r))
 	ends, block := r, b.form.BlockKeys
 	if s%block == 0 { // a block has one weight: exp is of as many numbers as there are blocks
-		ends = b.step("block_maximum", graph.Slice{Axes: []int{-1}, Start: []int{block - 1}, End: []int{s}, Step: []int{block}}, r)
+		ends = b.step("block_maximum",
+			graph.Slice{Axes: []int{-1}, Start: []int{block - 1}, End: []int{s}, Step: []int{block}}, r)
 	}
 	weight := b.step("rescale", unary("exp"), b.step("lower", sub, ends, m))
 	if ends != r {
@@ -131,7 +132,8 @@ func (b *builder) keep(value int, shape []int, axis, until int) int {
 func (b *builder) rotary(op rotary, shape []int, in []int) int {
 	d := shape[len(shape)-1]
 	part := func(name string, from int, x int) int {
-		return b.step(name, graph.Slice{Axes: graph.Ints{-1}, Start: graph.Ints{from * d / 2}, End: graph.Ints{(from + 1) * d / 2}}, x)
+		return b.step(name,
+			graph.Slice{Axes: graph.Ints{-1}, Start: graph.Ints{from * d / 2}, End: graph.Ints{(from + 1) * d / 2}}, x)
 	}
 	interleaved := op.interleaved
 	if b.is("kernel.other-pairs") {
@@ -142,7 +144,8 @@ func (b *builder) rotary(op rotary, shape []int, in []int) int {
 		pairs := b.step("pairs", graph.Reshape{Shape: append(slices.Clone(shape[:len(shape)-1]), d/2, 2)}, in[0])
 		a := b.step("even", graph.Slice{Axes: graph.Ints{-1}, Start: graph.Ints{0}, End: graph.Ints{1}}, pairs)
 		c := b.step("odd", graph.Slice{Axes: graph.Ints{-1}, Start: graph.Ints{1}, End: graph.Ints{2}}, pairs)
-		turned = b.step("rotated", graph.Reshape{Shape: shape}, b.step("turned", graph.Cat{Axis: -1}, b.step("minus", unary("neg"), c), a))
+		turned = b.step("rotated", graph.Reshape{Shape: shape},
+			b.step("turned", graph.Cat{Axis: -1}, b.step("minus", unary("neg"), c), a))
 	} else {
 		a, c := part("first", 0, in[0]), part("second", 1, in[0])
 		if b.is("kernel.other-sign") {

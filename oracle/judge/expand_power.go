@@ -14,8 +14,8 @@ const (
 	bySquares = "by squaring"              // JAX's integer_pow
 )
 
-// factors is of how many factors a power is the product, and its reciprocal if n is below 0; 0 of others, and of a square,
-// which is one product however it is written.
+// factors is of how many factors a power is the product, and its reciprocal if n is below 0; 0 of others, and of a
+// square, which is one product however it is written.
 func factors(op graph.Binary, in []int, of []graph.Value) (n int) {
 	z := math.NaN()
 	switch {

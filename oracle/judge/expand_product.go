@@ -32,8 +32,9 @@ func (b *builder) operand(v int) int {
 
 // operands are the ways in which operands of products are rounded, by the name that [Form] has for them.
 var operands = map[string]rounding{
-	"tf32": {Format: fp16.TF32}, "tf32 ties away": {Format: fp16.TF32, tf32: fp16.NearestAway}, "tf32 truncated": {Format: fp16.TF32, tf32: fp16.TowardZero},
-	"bfloat16": {Format: fp16.BFloat16},
+	"tf32": {Format: fp16.TF32}, "tf32 ties away": {Format: fp16.TF32, tf32: fp16.NearestAway},
+	"tf32 truncated": {Format: fp16.TF32, tf32: fp16.TowardZero},
+	"bfloat16":       {Format: fp16.BFloat16},
 }
 
 // product adds a product of two operands, and what is added to it.

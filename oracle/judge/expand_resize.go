@@ -27,8 +27,8 @@ func (b *builder) interpolate(o graph.Interpolate, shape []int, x int) int {
 	return b.step("output", op, x)
 }
 
-// axisByAxis makes each line of an image anew, and then each column. Kernels that keep weights in a half format, such as
-// PyTorch's for CUDA, may store the lines in it too.
+// axisByAxis makes each line of an image anew, and then each column. Kernels that keep weights in a half format, such
+// as PyTorch's for CUDA, may store the lines in it too.
 func (b *builder) axisByAxis(o resizing, shape []int, x int) int {
 	whole := o.Interpolate
 	to, _, err := whole.Axes(shape[2:])

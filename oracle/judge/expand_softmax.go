@@ -15,7 +15,8 @@ func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {
 	if op.Log {
 		return b.step("output", sub, s, b.may(true, b.step("log", unary("log"), t)))
 	}
-	if axis != -1 && axis != len(shape)-1 { // PyTorch stores those of the last columns in the output before it divides, on a CPU
+	// PyTorch stores those of the last columns in the output before it divides, on a CPU
+	if axis != -1 && axis != len(shape)-1 {
 		e = b.may(true, b.step("exp_stored", same, e))
 		b.points[len(b.points)-1].some = true
 	}
@@ -61,7 +62,9 @@ func (b *builder) part(x int, shape []int, axis int) (of int, share float64) {
 	}
 	n, lost := shape[axis], b.lost(shape[axis])
 	if n > 1 && b.is("kernel.last-term-twice") {
-		return b.step("twice", graph.Cat{Axis: axis}, x, b.step("last", graph.Slice{Axes: graph.Ints{axis}, Start: graph.Ints{n - 1}, End: graph.Ints{n}}, x)), float64(n+1) / float64(n)
+		return b.step("twice", graph.Cat{Axis: axis}, x, b.step("last", graph.Slice{
+			Axes: graph.Ints{axis}, Start: graph.Ints{n - 1}, End: graph.Ints{n},
+		}, x)), float64(n+1) / float64(n)
 	}
 	if lost == 0 {
 		return x, 1
@@ -91,7 +94,8 @@ func (b *builder) exponentials(x, axis int, shape []int, stored bool) (e, t, s i
 func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
 	_, t, s := b.exponentials(in[0], 1, shape, true)
 	l := b.may(true, b.step("log", unary("log"), t))
-	at := b.step("column", graph.Reshape{Shape: []int{shape[0], 1}}, b.step("target_or_0", graph.Unary{Func: clip(0, float64(shape[1]-1))}, in[1]))
+	at := b.step("column", graph.Reshape{Shape: []int{shape[0], 1}},
+		b.step("target_or_0", graph.Unary{Func: clip(0, float64(shape[1]-1))}, in[1]))
 	loss := b.step("loss", sub, l, b.step("target_shifted", graph.Gather{Axis: 1}, s, at))
 	loss = b.losses(op, "", in[1], b.step("row_losses", graph.Reshape{Shape: []int{shape[0]}}, loss))
 	if op.Smoothing == 0 || b.is("kernel.smoothing-missing") {
@@ -99,11 +103,13 @@ func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
 	}
 	defer func() { b.inner = b.names()[1:] }() // PyTorch stores all but what is shifted
 	of := b.may(true, b.step("log_probabilities_negated", sub, l, s))
-	all := b.losses(op, "smoothed_", in[1], b.may(true, b.step("smoothed", graph.Reduction{Of: "sum", Axes: []int{1}}, of)))
+	all := b.losses(op, "smoothed_", in[1],
+		b.may(true, b.step("smoothed", graph.Reduction{Of: "sum", Axes: []int{1}}, of)))
 	scaled := func(name string, v int, by float64) int {
 		return b.may(true, b.step(name, graph.Binary{Of: pointwise.Mul, Other: real(by)}, v))
 	}
-	return b.step("output", plus, scaled("loss_weighted", b.may(true, loss), 1-op.Smoothing), scaled("smoothed_weighted", all, op.Smoothing/float64(shape[1])))
+	return b.step("output", plus, scaled("loss_weighted", b.may(true, loss), 1-op.Smoothing),
+		scaled("smoothed_weighted", all, op.Smoothing/float64(shape[1])))
 }
 
 // losses leaves rows out whose target is ignored, and adds them up or takes their mean.

@@ -18,7 +18,8 @@ func (b *builder) statistics(n *graph.Node, in []int) []int {
 		}
 	case graph.InverseStd:
 		v := b.variance(graph.Var{Axes: op.Axes, Correction: new(int), Keep: op.Keep}, shape, in[0])
-		return one(b.step("output", unary("reciprocal"), b.step("deviation", unary("sqrt"), b.step("variance_eps", plus, v, b.number(op.Eps)))))
+		return one(b.step("output", unary("reciprocal"),
+			b.step("deviation", unary("sqrt"), b.step("variance_eps", plus, v, b.number(op.Eps)))))
 	case graph.Running:
 		axes := graph.Ints{0}
 		for a := 2; a < len(shape); a++ {

@@ -48,7 +48,9 @@ func (b *builder) winograd(f *winograd.Form, op graph.Conv, x, w int, shape, out
 
 // padding is that of a convolution, as an operation.
 func padding(op graph.Conv) graph.Op {
-	p := graph.Pad{Mode: op.Padding.String(), Before: []int{0, 0, op.Pad[0], op.Pad[1]}, After: []int{0, 0, op.Pad[2], op.Pad[3]}}
+	p := graph.Pad{
+		Mode: op.Padding.String(), Before: []int{0, 0, op.Pad[0], op.Pad[1]}, After: []int{0, 0, op.Pad[2], op.Pad[3]},
+	}
 	if op.Padding == conv.Zeros {
 		p.Mode = "constant"
 	}

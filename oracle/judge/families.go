@@ -87,8 +87,8 @@ func epsWords(q *Question, id string, figures []float64) string {
 	return fmt.Sprintf("eps is %.3g", figures[0])
 }
 
-// paddedCounts are how many numbers a norm's group has with those up to a whole number of blocks, of each row or of all of
-// them, where all are counted, and where they are in the variance alone.
+// paddedCounts are how many numbers a norm's group has with those up to a whole number of blocks, of each row or of all
+// of them, where all are counted, and where they are in the variance alone.
 func paddedCounts(q *Question, t *trial) (all [][]float64) {
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
@@ -110,7 +110,8 @@ func paddedCounts(q *Question, t *trial) (all [][]float64) {
 		for _, row := range []int{size, last} {
 			for _, block := range []int{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096} {
 				count := float64((row+block-1)/block*block) * float64(size) / float64(max(1, row))
-				if f := []float64{count, 0}; count > float64(size) && count <= 2*float64(size)+morePadding && !slices.ContainsFunc(all, func(g []float64) bool { return slices.Equal(f, g) }) {
+				if f := []float64{count, 0}; count > float64(size) && count <= 2*float64(size)+morePadding &&
+					!slices.ContainsFunc(all, func(g []float64) bool { return slices.Equal(f, g) }) {
 					all = append(all, f, []float64{count, 1})
 				}
 			}
@@ -221,7 +222,8 @@ func factorsOf(q *Question, t *trial) (all [][]float64) {
 		return nil
 	}
 	add := func(v float64) {
-		if v != 1 && math.Abs(v-c) <= nearFactor*math.Abs(c) && !slices.ContainsFunc(all, func(f []float64) bool { return f[0] == v }) {
+		if v != 1 && math.Abs(v-c) <= nearFactor*math.Abs(c) &&
+			!slices.ContainsFunc(all, func(f []float64) bool { return f[0] == v }) {
 			all = append(all, []float64{v})
 		}
 	}

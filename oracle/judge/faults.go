@@ -140,7 +140,8 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			return
 		}
 		if amount*power > limit && math.Abs(amount-1) < max(nearAmount, amountFar/power) {
-			t.lies(&direction{id: id, gain: power * power * (2*amount - 1), chance: law.tail(amount * power)}, q.squares(t, w, q.Output.Data), len(w))
+			t.lies(&direction{id: id, gain: power * power * (2*amount - 1), chance: law.tail(amount * power)},
+				q.squares(t, w, q.Output.Data), len(w))
 		}
 	}
 	for _, f := range Faults {

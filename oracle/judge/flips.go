@@ -12,8 +12,8 @@ import (
 
 // A rounding of an inner result that goes to the other side is as large as the format is coarse, and may move a whole
 // row of an output. Which numbers stand that near an edge is known. Where they are few, it is by chance that a
-// simulated kernel has the flip that a right device has. So where such an output is off, each flip is tried, and what is
-// judged is the output less what the flips move that explain it.
+// simulated kernel has the flip that a right device has. So where such an output is off, each flip is tried, and what
+// is judged is the output less what the flips move that explain it.
 
 // flip is a number that is rounded to the other side of an edge.
 type flip struct {

@@ -33,7 +33,8 @@ func computes(op graph.Op) bool {
 	switch op := op.(type) {
 	case graph.Binary:
 		switch op.Of {
-		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Atan2, pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Atan2,
+			pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
 			return true
 		}
 	case graph.Unary, graph.Act:

@@ -184,8 +184,8 @@ func TestKeptNumbers(t *testing.T) {
 	}
 }
 
-// TestPartlyFlushed: a row of zeros among numbers that are subnormal, or not much larger, does not pass as flushed where
-// other rows are not. (A tanh by exp is 0 there.)
+// TestPartlyFlushed: a row of zeros among numbers that are subnormal, or not much larger, does not pass as flushed
+// where other rows are not. (A tanh by exp is 0 there.)
 func TestPartlyFlushed(t *testing.T) {
 	for _, op := range []string{"gelu", "silu", "elu", "relu"} {
 		for seed, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {

@@ -27,11 +27,14 @@ func TestFusedProducts(t *testing.T) {
 			}
 			g := graph.New(nil)
 			a, b := g.Input("a"), g.Input("b")
-			g.Outputs = []int{g.Add(plus, "output", a, g.Add(graph.Binary{Of: pointwise.Mul, Other: &c}, "share", g.Add(sub, "way", b, a)))}
+			g.Outputs = []int{g.Add(plus, "output", a,
+				g.Add(graph.Binary{Of: pointwise.Mul, Other: &c}, "share", g.Add(sub, "way", b, a)))}
 			for how, kernel := range map[string]func(x, y float32) float32{
 				"two roundings": func(x, y float32) float32 { return x + float32(float32(c)*(y-x)) },
-				"one rounding":  func(x, y float32) float32 { return float32(math.FMA(float64(float32(c)), float64(y-x), float64(x))) },
-				"another c":     func(x, y float32) float32 { return x + float32(float32(c*1.02)*(y-x)) },
+				"one rounding": func(x, y float32) float32 {
+					return float32(math.FMA(float64(float32(c)), float64(y-x), float64(x)))
+				},
+				"another c": func(x, y float32) float32 { return x + float32(float32(c*1.02)*(y-x)) },
 			} {
 				out := tensor.New(f, x.Shape...)
 				for i := range out.Data {
@@ -46,8 +49,8 @@ func TestFusedProducts(t *testing.T) {
 	}
 }
 
-// TestTapsOfChains: a transposed convolution that stores what each tap gives, from the first to the last or back, or its
-// product before the bias, passes with the operations behind it in float32; with a tap lost it fails.
+// TestTapsOfChains: a transposed convolution that stores what each tap gives, from the first to the last or back, or
+// its product before the bias, passes with the operations behind it in float32; with a tap lost it fails.
 func TestTapsOfChains(t *testing.T) {
 	const n, c, m, h, k, stride = 2, 6, 4, 7, 3, 2
 	const size = (h-1)*stride + k

@@ -31,8 +31,9 @@ type Question struct {
 	Narrow fp16.Format
 	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
-	// WideSums says that a kernel which adds numbers to places that an index names keeps these sums in float32: to round each
-	// addition, as atomic additions to half numbers do, is a fault. It is so of gradients, where small ones are lost.
+	// WideSums says that a kernel which adds numbers to places that an index names keeps these sums in float32: to
+	// round each addition, as atomic additions to half numbers do, is a fault. It is so of gradients, where small ones
+	// are lost.
 	WideSums bool
 	// Attends says that a logsumexp is the lse of an attention: its exp is that of the attention, in each of its forms.
 	Attends bool

@@ -15,11 +15,14 @@ import (
 var arguments = map[string]string{
 	"layer_norm": "input weight? bias?", "group_norm": "input weight? bias?", "instance_norm": "input weight? bias?",
 	"rms_norm": "input weight?", "batch_norm": "input weight? bias? running_mean? running_var?",
-	"linear": "input weight bias?", "conv1d": "input weight bias?", "conv2d": "input weight bias?", "conv3d": "input weight bias?",
-	"conv_transpose1d": "input weight bias?", "conv_transpose2d": "input weight bias?", "conv_transpose3d": "input weight bias?",
-	"addmm": "input mat1 mat2", "mm": "input mat2", "bmm": "input mat2", "matmul": "input other",
+	"linear": "input weight bias?", "conv1d": "input weight bias?", "conv2d": "input weight bias?",
+	"conv3d":           "input weight bias?",
+	"conv_transpose1d": "input weight bias?", "conv_transpose2d": "input weight bias?",
+	"conv_transpose3d": "input weight bias?",
+	"addmm":            "input mat1 mat2", "mm": "input mat2", "bmm": "input mat2", "matmul": "input other",
 	"scaled_dot_product_attention": "query key value attn_mask?",
-	"embedding":                    "weight input", "gather": "input index", "index_select": "input index", "where": "condition input other",
+	"embedding":                    "weight input", "gather": "input index", "index_select": "input index",
+	"where":       "condition input other",
 	"scatter_add": "input index src", "index_add": "input index source",
 	"swiglu": "gate up", "geglu": "gate up", "rotary_embedding": "input cos sin", "cross_entropy": "input target",
 }

@@ -14,7 +14,9 @@ import (
 // KernelOutputs returns the graph of an operation, as [Kernel] does, with further outputs that kernels of it return for
 // their backward pass: mean and rstd of norms, rstd of rms_norm, lse of an attention, and of batch_norm in training
 // running_mean and running_var, updated. Inputs are of those shapes; outputs are names, "output" that of the operation.
-func KernelOutputs(op string, attributes []byte, names []string, in map[string]*tensor.Tensor, outputs []string) (*graph.Graph, []string, error) {
+func KernelOutputs(
+	op string, attributes []byte, names []string, in map[string]*tensor.Tensor, outputs []string,
+) (*graph.Graph, []string, error) {
 	g, order, err := Kernel(op, attributes, names)
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +125,8 @@ func (e *extras) lse(op graph.Attention) int {
 	scores := e.Add(graph.MatMul{}, "products", e.n.In[0], e.Add(graph.Transpose{A: -2, B: -1}, "key_transposed", key))
 	scores = e.Add(graph.Binary{Of: pointwise.Mul, Other: &scale}, "scores", scores)
 	hidden := func(mask int) int {
-		return e.Add(graph.Where{}, "masked", mask, scores, e.Constant("hidden", tensor.Of(fp16.Float64, []float64{math.Inf(-1)})))
+		return e.Add(graph.Where{}, "masked", mask, scores,
+			e.Constant("hidden", tensor.Of(fp16.Float64, []float64{math.Inf(-1)})))
 	}
 	switch {
 	case op.Causal:

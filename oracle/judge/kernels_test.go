@@ -219,7 +219,8 @@ func TestWrong(t *testing.T) {
 		{"matmul", "cut", "the output is cut off, not rounded"},
 	} {
 		for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-			if c.fault == "tf32" && f != fp16.Float32 || c.fault == "cut" && f == fp16.Float32 || c.fault == "half" && f == fp16.Float16 {
+			if c.fault == "tf32" && f != fp16.Float32 || c.fault == "cut" && f == fp16.Float32 ||
+				c.fault == "half" && f == fp16.Float16 {
 				continue
 			}
 			q, err := kernelCase(c.op, "lanes", c.fault, f, uint64(1000+i))

@@ -7,8 +7,8 @@ import (
 )
 
 // One law holds all statistics of an output to what the next right device would have, given those that were simulated:
-// the chance of being as far is falseAlarm over how many statistics a check has. What a law knows of right devices it knows from
-// theory, which counts as so many devices as asTheory says, and from the simulated ones.
+// the chance of being as far is falseAlarm over how many statistics a check has. What a law knows of right devices it
+// knows from theory, which counts as so many devices as asTheory says, and from the simulated ones.
 
 // law is how a statistic of right devices varies.
 type law interface {
@@ -45,8 +45,8 @@ func (l squaresLaw) wider(than law) law {
 
 func (l squaresLaw) spread() float64 { return l.alike }
 
-// sumsLaw is the law of sums over regions of one way, of which those of simulated devices are x, by device and region, and
-// what is expected is e, which varies by v. Roundings that go to the other side may add the edges.
+// sumsLaw is the law of sums over regions of one way, of which those of simulated devices are x, by device and region,
+// and what is expected is e, which varies by v. Roundings that go to the other side may add the edges.
 func sumsLaw(slack float64, x [][]float64, e, v, edges []float64) (of func(k int) squaresLaw) {
 	l := squaresLaw{slack: slack, alike: alike(x, e, v), devices: float64(asTheory + len(x))}
 	mean, variance := 0.0, 0.0
@@ -63,8 +63,8 @@ func sumsLaw(slack float64, x [][]float64, e, v, edges []float64) (of func(k int
 	}
 }
 
-// alike is how many times the variance v of independent numbers the sums of simulated devices vary: where they are above
-// what is expected, twice, as sums of few squares have a longer tail there; and as theory has it, once.
+// alike is how many times the variance v of independent numbers the sums of simulated devices vary: where they are
+// above what is expected, twice, as sums of few squares have a longer tail there; and as theory has it, once.
 func alike(x [][]float64, e, v []float64) float64 {
 	above, all := 0.0, 0.0
 	for k := range e {
@@ -97,10 +97,10 @@ func (l largestLaw) wider(than law) law {
 
 func (l largestLaw) spread() float64 { return l.usual + l.scale }
 
-// largestOf is the law of the largest of n errors, of which those of simulated devices are x. In theory they are normal, or
-// of sums whose partial sums walk: the squares of a walk vary as the integral of W^2 does, with a tail of e^(-pi^2 y/8)
-// where the mean is y = 1/2, and a normal number of such a variance is beyond r deviations with a chance of about
-// e^(-1.11 r).
+// largestOf is the law of the largest of n errors, of which those of simulated devices are x. In theory they are
+// normal, or of sums whose partial sums walk: the squares of a walk vary as the integral of W^2 does, with a tail of
+// e^(-pi^2 y/8) where the mean is y = 1/2, and a normal number of such a variance is beyond r deviations with a chance
+// of about e^(-1.11 r).
 func largestOf(n int, walks bool, x []float64) largestLaw {
 	size := elem.Log(float64(max(2, n)))
 	usual, scale := math.Sqrt(2*size), 1/math.Sqrt(2*size)

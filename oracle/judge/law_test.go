@@ -14,9 +14,9 @@ import (
 
 var lawDevices = flag.Int("judge.devices", 40, "right devices that the law is held to, of each kernel")
 
-// TestLawOfRightDevices: right devices of the simulation itself, each held to the law that others of them make, fail with
-// no more than the stated chance, and for each way to divide an output low chances are no more frequent than they say, by
-// Kolmogorov's and Smirnov's one-sided test. Devices with errors of four times the size are not right.
+// TestLawOfRightDevices: right devices of the simulation itself, each held to the law that others of them make, fail
+// with no more than the stated chance, and for each way to divide an output low chances are no more frequent than they
+// say, by Kolmogorov's and Smirnov's one-sided test. Devices with errors of four times the size are not right.
 func TestLawOfRightDevices(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(47, 3))
@@ -65,9 +65,11 @@ func TestLawOfRightDevices(t *testing.T) {
 	}
 }
 
-// heldToOthers holds simulated devices, their errors times so much, to what 16 others show: the chances of what they have, by way,
-// and how many fail.
-func heldToOthers(t *testing.T, q Question, f fp16.Format, round []string, times float64) (chances map[string][]float64, failed int) {
+// heldToOthers holds simulated devices, their errors times so much, to what 16 others show: the chances of what they
+// have, by way, and how many fail.
+func heldToOthers(
+	t *testing.T, q Question, f fp16.Format, round []string, times float64,
+) (chances map[string][]float64, failed int) {
 	t.Helper()
 	const others = 16
 	types, err := q.types()
@@ -138,7 +140,8 @@ func TestStatedOdds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Known != c.known || (a.Verdict == Fail) != (c.known != "") || (a.Chance < falseAlarm) != (c.known != "") || c.known == Proved && a.Chance != 0 {
+		if a.Known != c.known || (a.Verdict == Fail) != (c.known != "") || (a.Chance < falseAlarm) != (c.known != "") ||
+			c.known == Proved && a.Chance != 0 {
 			t.Errorf("%s: %q with a chance of %v: want %q", fmt.Sprint(a.Verdict), a.Known, a.Chance, c.known)
 		}
 	}

@@ -38,7 +38,8 @@ func TestLibraries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, order, err := Kernel(c.Op, c.Attrs, slices.DeleteFunc(slices.Clone(f.Names()), func(n string) bool { return n == "output" }))
+		g, order, err := Kernel(c.Op, c.Attrs,
+			slices.DeleteFunc(slices.Clone(f.Names()), func(n string) bool { return n == "output" }))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -97,7 +98,12 @@ func TestStatistics(t *testing.T) {
 		mean, rstd bool
 		want       string
 		fault      string
-	}{{false, false, Pass, ""}, {true, true, Pass, ""}, {true, false, Fail, "the step mean is rounded to bfloat16"}, {false, true, Fail, "the step rstd is rounded to bfloat16"}} {
+	}{
+		{false, false, Pass, ""},
+		{true, true, Pass, ""},
+		{true, false, Fail, "the step mean is rounded to bfloat16"},
+		{false, true, Fail, "the step rstd is rounded to bfloat16"},
+	} {
 		r, err := Check(normed(t, c.mean, c.rstd))
 		if err != nil || r.Verdict != c.want || r.Fault != c.fault {
 			t.Errorf("%+v: %+v %v", c, r, err)

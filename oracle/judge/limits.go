@@ -6,10 +6,11 @@ import (
 	"github.com/refrun/refrun/fp16"
 )
 
-// The numbers that decide what a verdict says, and which fault is named. Each has its class: derived, from what is known of
-// the arithmetic or of the statistic; simulated, measured on right kernels; set, by judgement, on tuning seeds alone; and
-// work, which bounds effort and not what is right. A test counts them, so that their number does not grow unseen. What the
-// bound of one operation consists of stands beside its derivation, in bound*.go, expand*.go, resize.go and function.go.
+// The numbers that decide what a verdict says, and which fault is named. Each has its class: derived, from what is
+// known of the arithmetic or of the statistic; simulated, measured on right kernels; set, by judgement, on tuning seeds
+// alone; and work, which bounds effort and not what is right. A test counts them, so that their number does not grow
+// unseen. What the bound of one operation consists of stands beside its derivation, in bound*.go, expand*.go, resize.go
+// and function.go.
 
 // The law of right devices, see law.go.
 const (
@@ -19,7 +20,8 @@ const (
 	asTheory = 8
 	// set: as how many numbers it counts that theory knows the level of errors: to sqrt(2/64), a fifth.
 	numbersOfTheory = 64
-	// derived: the chance that an error of a sum whose partial sums walk is beyond r deviations is e^(-1.11 r), see largestOf.
+	// derived: the chance that an error of a sum whose partial sums walk is beyond r deviations is e^(-1.11 r), see
+	// largestOf.
 	walkTail = 1.11
 	// derived: the variance of an extreme in squares of its scale (E. Gumbel, 1935).
 	extremeVariance = math.Pi * math.Pi / 6
@@ -31,17 +33,18 @@ const (
 
 // How far errors of right kernels may be above what is expected.
 const (
-	// set: how many times what is expected errors may be: that is the mean of a few simulated kernels, in which errors of one
-	// cause, such as a row's sum, are drawn a few times only.
+	// set: how many times what is expected errors may be: that is the mean of a few simulated kernels, in which errors
+	// of one cause, such as a row's sum, are drawn a few times only.
 	usualSlack = 1.6
 	// derived: the same of products, whose partial sums are one walk for a column, see slack.
 	productSlack = 8
 	// derived: the same of lines that are running sums, see slack.
 	runningSlack = 16
-	// set: how many deviations a number is moved at most to find roundings that go the other way: of a million one goes farther.
+	// set: how many deviations a number is moved at most to find roundings that go the other way: of a million one goes
+	// farther.
 	mostFlip = 5
-	// set: how many places of float32 the effect of one inner rounding has at least that is not one of the float32 roundings
-	// around it.
+	// set: how many places of float32 the effect of one inner rounding has at least that is not one of the float32
+	// roundings around it.
 	leastFlip = 8
 	// set: what part of a bound the deviation of a function's error is: errors that are anywhere in it have 0.58.
 	typical = 0.4
@@ -85,7 +88,8 @@ const (
 	reachFar = 3
 	// set: how much one element says at most, in bits.
 	mostBits = 20
-	// derived: how much all say at least: of some fifty faults that are tried one in a hundred outputs would fit one by chance.
+	// derived: how much all say at least: of some fifty faults that are tried one in a hundred outputs would fit one by
+	// chance.
 	leastBits = 12
 	// set: the mean square error of sums in a half format, over that of those simulated, below which they were kept wider.
 	leastNarrow = 1. / 4
@@ -158,8 +162,8 @@ const (
 	smallOutput, middleOutput, largeOutput = 1 << 12, 1 << 16, 1 << 19
 	// set: see smallOutput.
 	mostKernels, manyKernels, someKernels, leastKernels = 32, 8, 4, 2
-	// set: where elements share an error, as those of a row do whose mean is off, so many kernels are simulated at least, and
-	// each is compared with what is expected without it: so much do right kernels differ.
+	// set: where elements share an error, as those of a row do whose mean is off, so many kernels are simulated at
+	// least, and each is compared with what is expected without it: so much do right kernels differ.
 	leastCompared = 4
 	// set: the kernels that are simulated of each of many evaluations.
 	thinKernels = 4
@@ -187,12 +191,13 @@ const (
 	mostNodes = 8
 	// work: the nodes of a graph in each of which, alone, a fault is looked for to name what is wrong.
 	mostNamed = 48
-	// work: the steps that are evaluated to ask of each step whether it alone is rounded. Of a long graph, all of them would
-	// take the square of its length.
+	// work: the steps that are evaluated to ask of each step whether it alone is rounded. Of a long graph, all of them
+	// would take the square of its length.
 	mostAlone = 1 << 18
 	// work: the nodes of a graph that count as one, where kernels are simulated.
 	fewNodes = 64
-	// work: the places along an axis of which it is asked whether they are moved, and the numbers of each that are compared.
+	// work: the places along an axis of which it is asked whether they are moved, and the numbers of each that are
+	// compared.
 	mostPlacesMoved, mostLooked = 1024, 48
 	// work: the regions of one way.
 	mostRegions = 1 << 16
@@ -210,12 +215,13 @@ const (
 	leastSpare = 1 << 10
 	// work: the greatest power that is multiplied out.
 	mostFactors = 64
-	// work: numbers of the largest step of the piece in which contracts and faults are looked for; of steps that are products,
-	// which cost more; and of the other pieces.
+	// work: numbers of the largest step of the piece in which contracts and faults are looked for; of steps that are
+	// products, which cost more; and of the other pieces.
 	mostSearched, mostProduct, mostPiece = 1 << 20, 1 << 18, 1 << 19
 	// work: the terms, and an attention's columns, of a product that counts as one number of a step.
 	fewTerms, fewColumns = 256, 128
-	// work: the numbers of a piece where contracts are only compared, and of an attention, whose scores are not what is compared.
+	// work: the numbers of a piece where contracts are only compared, and of an attention, whose scores are not what is
+	// compared.
 	mostRanked, mostScores = 1 << 15, 1 << 18
 	// work: the numbers of a step that is evaluated at once, and an attention's scores, so that they stay in a processor's
 	// caches: several steps, each of several kernels, are there at a time.

@@ -21,7 +21,8 @@ func TestLoneDrawnSmall(t *testing.T) {
 	}{{graph.New(nil), 4, true}, {graph.New(nil), 12, false}, {product, 12, true}, {product, 25, false}} {
 		times, want := c.times, c.want
 		q := Question{Graph: c.of, Output: tensor.New(fp16.Float32, n), whole: []int{n}}
-		k := trial{b: &builder{Graph: c.of}, y: make([]float64, n), r: make([]float64, n), e: make([]float64, n), sigma: make([]float64, n), stored: make([]float64, n), ways: ways{}}
+		k := trial{b: &builder{Graph: c.of}, y: make([]float64, n), r: make([]float64, n), e: make([]float64, n),
+			sigma: make([]float64, n), stored: make([]float64, n), ways: ways{}}
 		for i := range n {
 			k.y[i], k.stored[i], k.sigma[i], k.e[i] = 1, 1, sigma, sigma*sigma
 		}
@@ -45,7 +46,8 @@ func TestOneErrorManyTimes(t *testing.T) {
 		op, _ := graph.Bind("relu", nil)
 		g.Outputs = []int{g.Add(op, "y", g.Input("x"))}
 		q := Question{Graph: g, Output: tensor.New(fp16.BFloat16, 1, n), whole: []int{1, n}}
-		k := trial{b: &builder{Graph: graph.New(nil)}, y: make([]float64, n), r: make([]float64, n), e: make([]float64, n), stored: make([]float64, n)}
+		k := trial{b: &builder{Graph: graph.New(nil)}, y: make([]float64, n), r: make([]float64, n),
+			e: make([]float64, n), stored: make([]float64, n)}
 		for i := range n {
 			k.y[i], k.e[i] = 1+0x1p-8+float64(i)*0x1p-40, 0x1p-34
 			if same && i%100 == 0 {

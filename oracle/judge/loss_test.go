@@ -42,7 +42,8 @@ func TestLoss(t *testing.T) {
 		return of, sum, counted
 	}
 	judged := func(reduction string, smoothing float64, y ...float64) *Report {
-		g, _, err := Kernel("cross_entropy", fmt.Appendf(nil, `{"reduction":%q,"label_smoothing":%v}`, reduction, smoothing), []string{"input", "target"})
+		g, _, err := Kernel("cross_entropy", fmt.Appendf(nil, `{"reduction":%q,"label_smoothing":%v}`,
+			reduction, smoothing), []string{"input", "target"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,8 @@ func TestLoss(t *testing.T) {
 				t.Errorf("%s, smoothing %v: %+v", c.reduction, smoothing, rep)
 			}
 		}
-		if rep := judged("mean", smoothing, float64(sum/rows)); rep.Verdict != Fail || rep.Fault != "the mean counts ignored targets too" {
+		if rep := judged("mean", smoothing, float64(sum/rows)); rep.Verdict != Fail ||
+			rep.Fault != "the mean counts ignored targets too" {
 			t.Errorf("smoothing %v, mean of all rows: %+v", smoothing, rep)
 		}
 	}
@@ -75,8 +77,12 @@ func TestLoss(t *testing.T) {
 	if rep := judged("none", .1, each...); rep.Verdict != Fail || rep.Fault != "labels are not smoothed" {
 		t.Errorf("not smoothed: %+v", rep)
 	}
-	for attributes, want := range map[string]string{`{"label_smoothing":2}`: "label_smoothing: 2: want a number from 0 to 1", `{"reduction":"max"}`: "want none, sum or mean"} {
-		if _, _, err := Kernel("cross_entropy", []byte(attributes), []string{"input", "target"}); err == nil || !contains(err.Error(), want) {
+	for attributes, want := range map[string]string{
+		`{"label_smoothing":2}`: "label_smoothing: 2: want a number from 0 to 1",
+		`{"reduction":"max"}`:   "want none, sum or mean",
+	} {
+		if _, _, err := Kernel("cross_entropy", []byte(attributes), []string{"input", "target"}); err == nil ||
+			!contains(err.Error(), want) {
 			t.Errorf("%s: %v", attributes, err)
 		}
 	}

@@ -28,7 +28,8 @@ func (m *Many) Faults(j *Joint, at []int, all bool) error {
 		}
 	}
 	for _, o := range m.Others {
-		if err := s.consider(o.Fault, o.Any, func(p *probe) ([]float64, error) { return m.other(p, o, j.Contract) }); err != nil {
+		if err := s.consider(o.Fault, o.Any,
+			func(p *probe) ([]float64, error) { return m.other(p, o, j.Contract) }); err != nil {
 			return err
 		}
 	}

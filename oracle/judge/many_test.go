@@ -58,8 +58,8 @@ func (l *layersOf) run(x *tensor.Tensor, apart []bool) *tensor.Tensor {
 	return out
 }
 
-// TestBiasApart: a device that stores the products of some linear layers before it adds their bias, as PyTorch does where
-// an input is strided, has a contract in which these are named, and one that leaves out a bias has none.
+// TestBiasApart: a device that stores the products of some linear layers before it adds their bias, as PyTorch does
+// where an input is strided, has a contract in which these are named, and one that leaves out a bias has none.
 func TestBiasApart(t *testing.T) {
 	right, wrong := 0, 0
 	for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
@@ -75,7 +75,9 @@ func TestBiasApart(t *testing.T) {
 		x := []*tensor.Tensor{drawn(r, fp16.Float32, 200, 16), drawn(r, fp16.Float32, 200, 16)}
 		passes := func(device *layersOf, apart []bool) bool {
 			m := &Many{N: len(x), At: func(i int) (Question, error) {
-				return Question{Graph: l.graph(), Inputs: x[i : i+1], Output: device.run(x[i], apart), Written: true, Narrow: f}, nil
+				return Question{
+					Graph: l.graph(), Inputs: x[i : i+1], Output: device.run(x[i], apart), Written: true, Narrow: f,
+				}, nil
 			}}
 			contracts, err := m.Contracts(0)
 			if err != nil {

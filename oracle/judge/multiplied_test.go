@@ -11,8 +11,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestPowersMultipliedOut: a whole power of half numbers passes as one function and as products that are each stored, one
-// factor after another and by squaring; with a factor too many or too few, and with one product cut off, it fails.
+// TestPowersMultipliedOut: a whole power of half numbers passes as one function and as products that are each stored,
+// one factor after another and by squaring; with a factor too many or too few, and with one product cut off, it fails.
 func TestPowersMultipliedOut(t *testing.T) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		round := func(v float64) float64 { return f.Round(v) }
@@ -103,7 +103,8 @@ func TestAttentionOfOneSign(t *testing.T) {
 					y := tensor.New(f, 4, keys, 16)
 					for i := range len(y.Data) / 16 {
 						head := i / keys * keys * 16
-						torchRow(in[0].Data[i*16:(i+1)*16], in[1].Data[head:head+(keys-dropped)*16], in[2].Data[head:], y.Data[i*16:(i+1)*16], f)
+						torchRow(in[0].Data[i*16:(i+1)*16], in[1].Data[head:head+(keys-dropped)*16], in[2].Data[head:],
+							y.Data[i*16:(i+1)*16], f)
 					}
 					g, _, err := Kernel("scaled_dot_product_attention", nil, []string{"query", "key", "value"})
 					if err != nil {

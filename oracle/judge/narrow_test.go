@@ -44,7 +44,9 @@ func TestAccumulate(t *testing.T) {
 				product.Data[i*columns+j] = s
 			}
 		}
-		for _, q := range []Question{question(t, "cumsum", `{"dim": -1}`, running, x), question(t, "matmul", "", product, x, w)} {
+		for _, q := range []Question{
+			question(t, "cumsum", `{"dim": -1}`, running, x), question(t, "matmul", "", product, x, w),
+		} {
 			op := q.Graph.Nodes[0].Op.Name()
 			a, err := Check(q)
 			if err != nil || a.Verdict != Fail || op == "matmul" && !strings.HasPrefix(a.Fault, "sums are kept in "+f.String()) {
@@ -77,7 +79,8 @@ func TestWindows(t *testing.T) {
 		}
 		out.Data[i] = float64(s / 9)
 	}
-	if a, err := Check(question(t, "avg_pool2d", `{"kernel_size": 3, "stride": 1}`, out, x)); err != nil || a.Verdict != Pass {
+	if a, err := Check(question(t, "avg_pool2d", `{"kernel_size": 3, "stride": 1}`, out, x)); err != nil ||
+		a.Verdict != Pass {
 		t.Errorf("%+v, %v", a, err)
 	}
 	for _, c := range []struct {
@@ -115,7 +118,8 @@ func TestOrdered(t *testing.T) {
 		c.out.Data[5]--
 	}
 	g := graph.New(nil)
-	out := g.AddNode(graph.TopK{K: 1, Axis: -1, Largest: true, Sorted: true}, "topk", 2, g.AddNode(unary("exp"), "exp", 1, g.Input("input"))...)
+	out := g.AddNode(graph.TopK{K: 1, Axis: -1, Largest: true, Sorted: true}, "topk", 2,
+		g.AddNode(unary("exp"), "exp", 1, g.Input("input"))...)
 	g.Outputs = out[:1]
 	for i, v := range most.Data {
 		most.Data[i] = fp16.BFloat16.Round(math.Exp(v))

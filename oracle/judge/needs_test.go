@@ -17,7 +17,8 @@ func TestNeeds(t *testing.T) {
 	x := g.Input("x")
 	wide := g.Add(graph.Expand{Size: graph.Ints{1, 1 << 20}}, "wide", x)
 	g.Outputs = []int{g.Add(graph.Reduction{Of: "sum", Axes: graph.Ints{0, 1}, Keep: true}, "sum", wide)}
-	q := Question{Graph: g, Inputs: []*tensor.Tensor{tensor.Of(fp16.Float32, []float64{1}, 1, 1)}, Output: tensor.Of(fp16.Float32, []float64{1 << 20}, 1, 1)}
+	q := Question{Graph: g, Inputs: []*tensor.Tensor{tensor.Of(fp16.Float32, []float64{1}, 1, 1)},
+		Output: tensor.Of(fp16.Float32, []float64{1 << 20}, 1, 1)}
 	for _, c := range []struct {
 		limit int64
 		want  string

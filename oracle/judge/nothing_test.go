@@ -12,11 +12,12 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var nothings = flag.Int("judge.nothing", 0, "cases of each operation whose output is nothing, each in every precision; 0 is one, whose outputs are each of one precision")
+var nothings = flag.Int("judge.nothing", 0, "cases of each operation whose output is nothing, "+
+	"each in every precision; 0 is one, whose outputs are each of one precision")
 
-// TestNothing: kernels that compute nothing, zeros, ones, the input, its first number everywhere, never pass: of
-// every operation that is judged, in every precision, of which one alone has each kind as a rule. What is right may be the input, of an identity; and zeros and
-// constants may be right, but then they show nothing.
+// TestNothing: kernels that compute nothing, zeros, ones, the input, its first number everywhere, never pass: of every
+// operation that is judged, in every precision, of which one alone has each kind as a rule. What is right may be the
+// input, of an identity; and zeros and constants may be right, but then they show nothing.
 func TestNothing(t *testing.T) {
 	judged := 0
 	for k, name := range randgraph.Names() {

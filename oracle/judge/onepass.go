@@ -121,7 +121,8 @@ func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
 				g.variance += float64((x-m)*(x-m)) / g.count
 			}
 		}
-		g.usual = sumSigma(g.count, g.square, g.fourth)/g.count + 2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count + 2*u*m*m
+		g.usual = sumSigma(g.count, g.square, g.fourth)/g.count +
+			2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count + 2*u*m*m
 		g.factor = 1
 		if g.seen > 0 {
 			g.factor += ed[k] / g.seen

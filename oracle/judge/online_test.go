@@ -59,8 +59,8 @@ func (k blockwise) run(q, key, value *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// TestOnlineTF32: attentions that take blocks of keys and round probabilities to TF32 before they are divided pass a claim
-// of TF32, in each of the ways of devices, and wrong ones fail.
+// TestOnlineTF32: attentions that take blocks of keys and round probabilities to TF32 before they are divided pass a
+// claim of TF32, in each of the ways of devices, and wrong ones fail.
 func TestOnlineTF32(t *testing.T) {
 	g, _, err := Kernel("scaled_dot_product_attention", nil, []string{"query", "key", "value"})
 	if err != nil {
@@ -82,7 +82,8 @@ func TestOnlineTF32(t *testing.T) {
 			}
 			ask := func(k blockwise, want string) {
 				t.Helper()
-				q := Question{Graph: g, Claimed: &Contract{Form: Form{Operands: "tf32"}}, Inputs: in, Output: k.run(in[0], in[1], in[2])}
+				q := Question{Graph: g, Claimed: &Contract{Form: Form{Operands: "tf32"}}, Inputs: in,
+					Output: k.run(in[0], in[1], in[2])}
 				a, err := Check(q)
 				if err != nil || a.Verdict != want {
 					t.Errorf("%d keys, positive %v, %+v: %+v %v", keys, positive, k, a, err)
@@ -94,7 +95,9 @@ func TestOnlineTF32(t *testing.T) {
 					right++
 				}
 			}
-			for _, k := range []blockwise{{block: 16, scale: 1, forgets: true}, {block: 16, scale: 1, lost: 1}, {block: 16, scale: 1.01}} {
+			for _, k := range []blockwise{
+				{block: 16, scale: 1, forgets: true}, {block: 16, scale: 1, lost: 1}, {block: 16, scale: 1.01},
+			} {
 				if keys < 32 { // which takes long enough
 					ask(k, Fail)
 					wrong++

@@ -101,7 +101,8 @@ func TestPlacesInOrder(t *testing.T) {
 		}
 	}
 	x, y := tensor.Of(fp16.Float32, []float64{1, 1, 2}, 3), tensor.Of(fp16.Int64, []float64{1, 0, 2}, 3)
-	if a, b := ask(t, "argsort", `{"stable":true}`, x, y), ask(t, "argsort", `{}`, x, y); a.Verdict != Fail || b.Verdict != Pass {
+	if a, b := ask(t, "argsort", `{"stable":true}`, x, y), ask(t, "argsort", `{}`, x, y); a.Verdict != Fail ||
+		b.Verdict != Pass {
 		t.Errorf("equal numbers, the second first: %s where it is stable, and %s", a.Verdict, b.Verdict)
 	}
 }
@@ -146,7 +147,9 @@ func TestRunningProducts(t *testing.T) {
 			}
 			return halves(row[:len(row)/2]) * halves(row[len(row)/2:])
 		}
-		for name, right := range map[string]func(row []float64, j int) float32{"one after the other": one, "halves": func(row []float64, j int) float32 { return halves(row[:j+1]) }} {
+		for name, right := range map[string]func(row []float64, j int) float32{
+			"one after the other": one, "halves": func(row []float64, j int) float32 { return halves(row[:j+1]) },
+		} {
 			fill(right)
 			if r := ask(t, "cumprod", `{"dim":1}`, x, y); r.Verdict != Pass {
 				t.Errorf("trial %d: %s in %v: %s %s %s", trial, name, f, r.Verdict, r.Reason, r.Region)

@@ -17,8 +17,10 @@ type bounder func(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error)
 
 // others are the operations of whole networks whose bounds are of a kind of their own.
 var others = map[string]bounder{
-	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform, "complex_mul": complexProduct,
-	"scatter_nd": scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme, "min": extreme, "topk": ordered, "sort": ordered,
+	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform,
+	"complex_mul": complexProduct,
+	"scatter_nd":  scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme,
+	"min": extreme, "topk": ordered, "sort": ordered,
 }
 
 // otherSteps adds the steps of operations that consist of several, or nothing.
@@ -321,8 +323,10 @@ func linesOf(o graph.FFT, in, out []int) lines {
 // exact inputs only, such as a remainder; these count as known.
 func Knows(op graph.Op) bool {
 	switch op := op.(type) {
-	case graph.Softmax, graph.LayerNorm, graph.RMSNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm, graph.Attention,
-		graph.Var, graph.GLU, graph.Binary, graph.InverseStd, graph.Running, graph.LpNormalize, crossEntropy, rotary, cumprod, argsort:
+	case graph.Softmax, graph.LayerNorm, graph.RMSNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm,
+		graph.Attention,
+		graph.Var, graph.GLU, graph.Binary, graph.InverseStd, graph.Running, graph.LpNormalize, crossEntropy, rotary,
+		cumprod, argsort:
 		return true
 	case graph.VectorNorm:
 		return op.Order == 2
@@ -331,5 +335,6 @@ func Knows(op graph.Op) bool {
 		return ok
 	}
 	name := op.Name()
-	return name == "logsumexp" || name == "log_sum" || name == "sum_squares" || moves[name] || sums[name] || products[name] || greatest[name] || others[name] != nil
+	return name == "logsumexp" || name == "log_sum" || name == "sum_squares" || moves[name] || sums[name] ||
+		products[name] || greatest[name] || others[name] != nil
 }

@@ -56,7 +56,9 @@ func TestTransform(t *testing.T) {
 // TestSmallTermMissing: a root of x + 1e-8 without that is named where x is as small, and unseen where it is not.
 func TestSmallTermMissing(t *testing.T) {
 	const eps = 1e-8
-	for name, small := range map[string]graph.Op{"a parameter": graph.Binary{Of: pointwise.Add, Other: new(float64)}, "a constant": graph.Addition} {
+	for name, small := range map[string]graph.Op{
+		"a parameter": graph.Binary{Of: pointwise.Add, Other: new(float64)}, "a constant": graph.Addition,
+	} {
 		g := graph.New(nil)
 		in := []int{g.Input("x")}
 		if op := small.(graph.Binary); op.Other != nil {
@@ -69,7 +71,8 @@ func TestSmallTermMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.Outputs = []int{g.Add(root, "root", g.Add(small, "sum", in...))}
-		for size, faulty := range map[float64]string{eps: "a small number is not added", 1: ""} { // of 1, 1e-8 is less than a rounding
+		// of 1, 1e-8 is less than a rounding
+		for size, faulty := range map[float64]string{eps: "a small number is not added", 1: ""} {
 			x := tensor.New(fp16.Float32, 64)
 			for i := range x.Data {
 				x.Data[i] = fp16.Float32.Round(size * float64(i+1) / 16)
@@ -93,7 +96,8 @@ func TestSmallTermMissing(t *testing.T) {
 
 // TestKnows: whatever Knows knows has a bound, and what it does not know is refused.
 func TestKnows(t *testing.T) {
-	for name, attributes := range map[string]string{"softmax": "", "erf": "", "fft_rfft": "", "var": "", "glu": "", "max": `{"dim": 0}`, "prod": "", "hard_sigmoid": "", "linalg_vector_norm": `{"ord": 1}`,
+	for name, attributes := range map[string]string{"softmax": "", "erf": "", "fft_rfft": "",
+		"var": "", "glu": "", "max": `{"dim": 0}`, "prod": "", "hard_sigmoid": "", "linalg_vector_norm": `{"ord": 1}`,
 		"swish": `{"alpha": 1.7}`, "sum_squares": "", "log_sum": "", "inverse_std": "", "lp_normalize": ""} {
 		op, err := graph.Bind(name, []byte(attributes))
 		if err != nil {
@@ -141,7 +145,9 @@ func TestScalars(t *testing.T) {
 					x.Data[i] = math.Abs(v)
 				}
 			}
-			for name, c := range map[string]float64{"float64": 0.3, "float32": float64(float32(0.3)), "half": f.Round(0.3), "wrong": 0.3 * 1.02} {
+			for name, c := range map[string]float64{
+				"float64": 0.3, "float32": float64(float32(0.3)), "half": f.Round(0.3), "wrong": 0.3 * 1.02,
+			} {
 				if k.alone && name == "float64" {
 					continue
 				}
@@ -171,7 +177,8 @@ func TestComparedScalar(t *testing.T) {
 	}
 	g := graph.New(nil)
 	v, c := g.Input("input"), 0.1
-	g.Outputs = []int{g.Add(graph.Where{}, "where", g.Add(graph.Binary{Of: pointwise.Greater, Other: &c}, "greater", v), v, g.Constant("zero", tensor.New(fp16.Float32, 1)))}
+	g.Outputs = []int{g.Add(graph.Where{}, "where", g.Add(graph.Binary{Of: pointwise.Greater, Other: &c}, "greater", v),
+		v, g.Constant("zero", tensor.New(fp16.Float32, 1)))}
 	q := Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: out}
 	if a, err := Check(q); err != nil || a.Verdict != Pass {
 		t.Errorf("%+v, %v", a, err)

@@ -107,7 +107,8 @@ type someQueries struct {
 func (q *Question) queries(most int) (all []Question) {
 	w, ok := q.flat(nil)
 	if !ok {
-		if w = q; len(q.Graph.Nodes) != 1 || len(q.Output.Shape) != 3 || len(q.Inputs) < 3 || len(q.Inputs[1].Shape) != 3 || q.Inputs[1].Shape[0] != q.Output.Shape[0] || len(q.Inputs) > 3 && len(q.Inputs[3].Shape) != 2 {
+		if w = q; len(q.Graph.Nodes) != 1 || len(q.Output.Shape) != 3 || len(q.Inputs) < 3 || len(q.Inputs[1].Shape) !=
+			3 || q.Inputs[1].Shape[0] != q.Output.Shape[0] || len(q.Inputs) > 3 && len(q.Inputs[3].Shape) != 2 {
 			return nil
 		}
 	}
@@ -155,7 +156,9 @@ func (q *Question) queries(most int) (all []Question) {
 // part is some of a tensor's rows.
 func part(t *tensor.Tensor, from, to int) *tensor.Tensor {
 	inner := len(t.Data) / t.Shape[0]
-	return &tensor.Tensor{Format: t.Format, Shape: append([]int{to - from}, t.Shape[1:]...), Data: t.Data[from*inner : to*inner]}
+	return &tensor.Tensor{
+		Format: t.Format, Shape: append([]int{to - from}, t.Shape[1:]...), Data: t.Data[from*inner : to*inner],
+	}
 }
 
 // rows returns which inputs have a row for each row of the output, along the first axis, and nil if rows

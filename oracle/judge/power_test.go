@@ -36,7 +36,8 @@ func TestPowerRange(t *testing.T) {
 				}
 			}
 		}
-		if rz == 0 && rx < math.Abs(x) && (hi-most > .1*(hi-lo)+1e-12*math.Abs(hi) || least-lo > .1*(hi-lo)+1e-12*math.Abs(lo)) {
+		if rz == 0 && rx < math.Abs(x) &&
+			(hi-most > .1*(hi-lo)+1e-12*math.Abs(hi) || least-lo > .1*(hi-lo)+1e-12*math.Abs(lo)) {
 			t.Errorf("%v within %v to %v: from %v to %v: want %v to %v", x, rx, z, lo, hi, least, most)
 		}
 	}

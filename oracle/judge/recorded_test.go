@@ -98,7 +98,8 @@ func TestRecorded(t *testing.T) {
 	for name, c := range readRecorded(t) {
 		r := c.answer(t, name)
 		if r.Verdict != Pass || !slices.Equal(r.Contract.Round, c.Points) {
-			t.Errorf("%s: %s %s %s, contract %v: want PASS, rounded %v", name, r.Verdict, r.Reason, r.Fault, r.Contract, c.Points)
+			t.Errorf("%s: %s %s %s, contract %v: want PASS, rounded %v",
+				name, r.Verdict, r.Reason, r.Fault, r.Contract, c.Points)
 		}
 		claimed := c.question
 		claimed.Claimed = &Contract{Round: c.Points}
@@ -203,13 +204,15 @@ func TestPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := judge(q.Output); r.Verdict != Pass || r.Elements != whole.Elements || r.Flips != whole.Flips || r.Close != whole.Close {
+	if r := judge(q.Output); r.Verdict != Pass || r.Elements != whole.Elements || r.Flips != whole.Flips ||
+		r.Close != whole.Close {
 		t.Errorf("%+v: want as %+v", r, whole)
 	}
 	wrong := q.Output.Clone()
 	at := len(wrong.Data) - 3
 	wrong.Data[at] = fp16.Float32.Round(1 + wrong.Data[at]*1.01)
-	if r := judge(wrong); r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, tensor.Index(at, wrong.Shape)) {
+	if r := judge(wrong); r.Verdict != Fail || r.Violations != 1 ||
+		!slices.Equal(r.Worst.Index, tensor.Index(at, wrong.Shape)) {
 		t.Errorf("%+v", r)
 	}
 	zeros := q.Output.Clone()
@@ -227,7 +230,8 @@ func TestLone(t *testing.T) {
 		q.Output = q.Output.Clone()
 		q.Output.Data[at] = fp16.Float32.Round(q.Output.Data[at] * (1 + 1e-3))
 		r, err := Check(q)
-		if err != nil || r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, tensor.Index(at, q.Output.Shape)) {
+		if err != nil || r.Verdict != Fail || r.Violations != 1 ||
+			!slices.Equal(r.Worst.Index, tensor.Index(at, q.Output.Shape)) {
 			t.Errorf("element %d: %+v %v", at, r, err)
 		}
 	}
@@ -239,7 +243,9 @@ func TestNoPower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{tensor.New(fp16.Float32, 4, 3), tensor.New(fp16.Float32, 3, 2)}, Output: tensor.New(fp16.Float32, 4, 2)})
+	r, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{
+		tensor.New(fp16.Float32, 4, 3), tensor.New(fp16.Float32, 3, 2),
+	}, Output: tensor.New(fp16.Float32, 4, 2)})
 	if err != nil || r.Verdict != NoPower {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -247,7 +253,8 @@ func TestNoPower(t *testing.T) {
 
 // TestSelf: ATen's schemas call the first tensor self.
 func TestSelf(t *testing.T) {
-	for op, names := range map[string][2]string{"mm": {"mat2 self", "self mat2"}, "softmax": {"self", "self"}, "layer_norm": {"bias self weight", "self weight bias"}} {
+	for op, names := range map[string][2]string{"mm": {"mat2 self", "self mat2"}, "softmax": {"self", "self"},
+		"layer_norm": {"bias self weight", "self weight bias"}} {
 		attributes := map[string]string{"softmax": `{"dim":-1}`, "layer_norm": `{"normalized_shape":[3]}`}[op]
 		_, order, err := Kernel(op, []byte(attributes), splitWords(names[0]))
 		if err != nil || !slices.Equal(order, splitWords(names[1])) {
@@ -289,7 +296,8 @@ func TestRefused(t *testing.T) {
 	in := g.Input("input")
 	op, _ := graph.Bind("prod", []byte(`{"dim":1}`))
 	g.Outputs = []int{g.Add(op, "output", in)}
-	if _, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: tensor.New(fp16.Float32, 4)}); err == nil || !contains(err.Error(), "not known what right kernels") {
+	if _, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: tensor.New(fp16.Float32, 4)}); err ==
+		nil || !contains(err.Error(), "not known what right kernels") {
 		t.Error(err)
 	}
 }

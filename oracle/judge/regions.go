@@ -31,7 +31,8 @@ func (q *Question) regions() []region {
 		inner /= s
 		step := inner
 		if s > 1 && step*s <= n || s > 1 && step < n && s <= mostRegions {
-			all = append(all, region{names[a], func(i int) int { return (from + i) / step % s }, s, func(k int) string { return fmt.Sprintf("%s %d", names[a], k) }})
+			all = append(all, region{names[a], func(i int) int { return (from + i) / step % s }, s,
+				func(k int) string { return fmt.Sprintf("%s %d", names[a], k) }})
 		}
 	}
 	if len(shape) == 0 {
@@ -39,14 +40,16 @@ func (q *Question) regions() []region {
 	}
 	last := shape[len(shape)-1]
 	if rows := n / last; len(shape) > 2 && last > 1 && rows <= mostRegions && from%last == 0 {
-		all = append(all, region{"row", func(i int) int { return i / last }, rows, func(k int) string { return fmt.Sprintf("row %v", tensor.Index(from/last+k, shape[:len(shape)-1])) }})
+		all = append(all, region{"row", func(i int) int { return i / last }, rows,
+			func(k int) string { return fmt.Sprintf("row %v", tensor.Index(from/last+k, shape[:len(shape)-1])) }})
 	}
 	if len(shape) == 1 {
 		for _, tile := range partSizes {
 			if tile < last {
-				all = append(all, region{fmt.Sprint("part ", tile), func(i int) int { return (from + i) / tile }, (last + tile - 1) / tile, func(k int) string {
-					return fmt.Sprintf("elements %d to %d", k*tile, min(last, (k+1)*tile)-1)
-				}})
+				all = append(all, region{fmt.Sprint("part ", tile), func(i int) int { return (from + i) / tile },
+					(last + tile - 1) / tile, func(k int) string {
+						return fmt.Sprintf("elements %d to %d", k*tile, min(last, (k+1)*tile)-1)
+					}})
 			}
 		}
 		return all
@@ -114,7 +117,8 @@ func tiles(shape []int, from int) (all []region) {
 			continue
 		}
 		all = append(all, region{
-			fmt.Sprint("tile ", tile), func(i int) int { return (from+i)/last%height/tile*across + (from+i)%last/tile }, across * down,
+			fmt.Sprint("tile ", tile),
+			func(i int) int { return (from+i)/last%height/tile*across + (from+i)%last/tile }, across * down,
 			func(k int) string {
 				r, c := k/across*tile, k%across*tile
 				what := "the tile"

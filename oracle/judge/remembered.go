@@ -126,5 +126,6 @@ func (k *remembered) alike(b *builder, n *graph.Node, same []int, round rounded)
 // equal reports whether two constants are the same number.
 func (k *remembered) equal(b *builder, v, o int) bool {
 	x, y := b.Values[v].Const, k.b.Values[o].Const
-	return x != nil && y != nil && len(x.Data) == 1 && len(y.Data) == 1 && x.Data[0] == y.Data[0] && slices.Equal(x.Shape, y.Shape)
+	return x != nil && y != nil && len(x.Data) == 1 && len(y.Data) == 1 && x.Data[0] == y.Data[0] &&
+		slices.Equal(x.Shape, y.Shape)
 }

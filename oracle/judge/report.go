@@ -5,8 +5,9 @@ import "fmt"
 // report puts the best trial into words.
 func (q *Question) report(t *trial) *Report {
 	r := &Report{
-		Store: q.Output.Format.String(), Elements: t.elements, Contract: t.Contract, Claimed: q.Claimed != nil, Violations: t.violations,
-		Flips: t.flips, Errors: t.errors(), Blind: t.blind, Untried: t.untried, Close: t.close, Worst: t.worst,
+		Store: q.Output.Format.String(), Elements: t.elements, Contract: t.Contract, Claimed: q.Claimed != nil,
+		Violations: t.violations,
+		Flips:      t.flips, Errors: t.errors(), Blind: t.blind, Untried: t.untried, Close: t.close, Worst: t.worst,
 	}
 	r.Off, r.Chance = t.off, t.ways.chance()
 	if t.along != nil {
@@ -23,16 +24,19 @@ func (q *Question) report(t *trial) *Report {
 	case !t.passes():
 		r.Verdict = Fail
 	case t.unknown > 0:
-		r.Verdict, r.Reason = NoPower, fmt.Sprintf("of %d of %d elements it is not known what right kernels return", t.unknown, t.elements)
+		r.Verdict, r.Reason = NoPower,
+			fmt.Sprintf("of %d of %d elements it is not known what right kernels return", t.unknown, t.elements)
 	case t.elements > 0 && !t.finite:
 		r.Verdict, r.Reason = NoPower, "no number of what is right is finite: this data shows nothing"
-	case t.constant && !(t.elements == 1 && len(t.y) == 1 && t.y[0] != t.stored[0]): // one number, such as a loss, shows something if it was rounded
+	// one number, such as a loss, shows something if it was rounded
+	case t.constant && !(t.elements == 1 && len(t.y) == 1 && t.y[0] != t.stored[0]):
 		r.Verdict, r.Reason = NoPower, "what is right is one number everywhere: this data shows nothing"
 	case t.zero <= 1:
 		r.Verdict, r.Reason = NoPower, "this data would not tell a right kernel from one that writes zeros"
 	case t.mixed():
 		n := flushes{t.units[0].gone + t.units[1].gone, t.units[0].kept + t.units[1].kept}
-		r.Verdict, r.Reason = NoPower, fmt.Sprintf("%d results are as if subnormal numbers were 0, and %d are not: it is not known whether the first were computed", n.gone, n.kept)
+		r.Verdict, r.Reason = NoPower, fmt.Sprintf("%d results are as if subnormal numbers were 0, and %d are not: "+
+			"it is not known whether the first were computed", n.gone, n.kept)
 	default:
 		r.Verdict = Pass
 	}

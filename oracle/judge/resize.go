@@ -212,7 +212,8 @@ func (o resizing) steepest(w window) float64 {
 	return 1
 }
 
-// tapped are the neighbours of all numbers along an axis, from number k on, their weights, and what those were divided by.
+// tapped are the neighbours of all numbers along an axis, from number k on, their weights, and what those were divided
+// by.
 type tapped []struct {
 	k     int
 	w     []float64
@@ -290,8 +291,8 @@ func (g *image) round(w []float64, sum float64) {
 	}
 }
 
-// quotient is a weight over the sum of all as PyTorch's kernels for CUDA have it: both are rounded before and the result
-// after. It grows with the one and becomes less with the other.
+// quotient is a weight over the sum of all as PyTorch's kernels for CUDA have it: both are rounded before and the
+// result after. It grows with the one and becomes less with the other.
 func (g *image) quotient(w, sum float64) float64 {
 	return g.weights.Round(g.weights.Round(w) / g.weights.Round(sum))
 }

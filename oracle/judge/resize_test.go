@@ -98,7 +98,8 @@ func TestResize(t *testing.T) {
 			for _, mode := range []string{"linear", "cubic"} {
 				for _, corners := range []bool{false, true} {
 					seed++
-					if corners == ((mode == "cubic") == (k == 0)) { // each mode of the one size, aligned or not, and of the other otherwise
+					// each mode of the one size, aligned or not, and of the other otherwise
+					if corners == ((mode == "cubic") == (k == 0)) {
 						continue
 					}
 					x := drawn(rand.New(rand.NewPCG(seed, 1)), f, 1, 1, size[0], size[1])
@@ -120,14 +121,17 @@ func TestResize(t *testing.T) {
 						kernels["right, weights rounded"] = other
 					}
 					other = right
-					if other.weights = func(v float32) float32 { return float32(fp16.BFloat16.Round(float64(v))) }; f != fp16.BFloat16 {
+					if other.weights = func(v float32) float32 {
+						return float32(fp16.BFloat16.Round(float64(v)))
+					}; f != fp16.BFloat16 {
 						kernels["weights in bfloat16"] = other
 					}
 					other = right
 					if other.beyond = true; mode == "linear" && !corners && size[0] < size[2] {
 						kernels["on beyond the border"] = other
 					}
-					attributes := fmt.Sprintf(`{"mode": "bi%s", "size": [%d, %d], "align_corners": %v}`, mode, size[2], size[3], corners)
+					attributes := fmt.Sprintf(`{"mode": "bi%s", "size": [%d, %d], "align_corners": %v}`,
+						mode, size[2], size[3], corners)
 					for name, k := range kernels {
 						want := map[bool]string{true: Pass, false: Fail}[name[:5] == "right"]
 						a, err := Check(question(t, "interpolate", attributes, k.image(x, f, size[2], size[3]), x))
@@ -178,7 +182,8 @@ func TestResizeByScale(t *testing.T) {
 				{"2.02", twice.image(x, f, 60, 60), Pass},
 				{"2.02", sizes.image(x, f, 60, 60), map[string]string{"bilinear": Fail, "nearest": Pass}[mode]},
 			} {
-				a, err := Check(question(t, "interpolate", fmt.Sprintf(`{"mode": %q, "scale_factor": %s}`, mode, c.scale), c.out, x))
+				a, err := Check(question(t, "interpolate",
+					fmt.Sprintf(`{"mode": %q, "scale_factor": %s}`, mode, c.scale), c.out, x))
 				if err != nil || a.Verdict != c.want {
 					t.Errorf("%s of %v by %s: %+v, %v: want %s", mode, f, c.scale, a, err, c.want)
 				}

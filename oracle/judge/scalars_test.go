@@ -100,8 +100,10 @@ func layerNormed(x *tensor.Tensor, eps float64) *tensor.Tensor {
 // TestNumberedInputs: an input of one number in float64, as a Python number is, is a kernel's in any of these formats.
 func TestNumberedInputs(t *testing.T) {
 	for op, of := range map[string]func(x, c float64) float64{
-		"mul": func(x, c float64) float64 { return x * c }, "add": func(x, c float64) float64 { return x + c }, "pow": func(x, c float64) float64 { return math.Pow(x, c) },
-		"sub": func(x, c float64) float64 { return x - c }, "div": func(x, c float64) float64 { return x / c }, "maximum": math.Max,
+		"mul": func(x, c float64) float64 { return x * c }, "add": func(x, c float64) float64 { return x + c },
+		"pow": func(x, c float64) float64 { return math.Pow(x, c) },
+		"sub": func(x, c float64) float64 { return x - c }, "div": func(x, c float64) float64 { return x / c },
+		"maximum": math.Max,
 	} {
 		for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
 			x := drawn(rand.New(rand.NewPCG(23, uint64(f))), f, 16, 25)
@@ -135,8 +137,10 @@ func TestNumberedInputs(t *testing.T) {
 func TestScalarsOfAll(t *testing.T) {
 	scale := .3
 	for _, op := range []graph.Op{
-		graph.RMSNorm{Eps: &scale}, graph.GroupNorm{Groups: 2, Eps: .3}, graph.Attention{Scale: &scale}, someQueries{Attention: graph.Attention{Scale: &scale}, from: 3},
-		graph.Binary{Other: &scale}, graph.Binary{Alpha: &scale}, graph.Pad{Value: .3}, graph.Gemm{Alpha: .3, Beta: 1}, graph.AddMM{Alpha: .3, Beta: 1},
+		graph.RMSNorm{Eps: &scale}, graph.GroupNorm{Groups: 2, Eps: .3}, graph.Attention{Scale: &scale},
+		someQueries{Attention: graph.Attention{Scale: &scale}, from: 3},
+		graph.Binary{Other: &scale}, graph.Binary{Alpha: &scale}, graph.Pad{Value: .3}, graph.Gemm{Alpha: .3, Beta: 1},
+		graph.AddMM{Alpha: .3, Beta: 1},
 	} {
 		to, changed := scalarsIn(op, fp16.BFloat16)
 		if _, again := scalarsIn(to, fp16.BFloat16); !changed || again || scale != .3 {
@@ -148,7 +152,9 @@ func TestScalarsOfAll(t *testing.T) {
 			t.Errorf("%T: changed", op)
 		}
 	}
-	if q := (someQueries{Attention: graph.Attention{Scale: &scale}, from: 3}); !slices.Equal([]int{withScalars(q, fp16.BFloat16).(someQueries).from}, []int{3}) {
+	if q := (someQueries{
+		Attention: graph.Attention{Scale: &scale}, from: 3,
+	}); !slices.Equal([]int{withScalars(q, fp16.BFloat16).(someQueries).from}, []int{3}) {
 		t.Error("what is no scalar is lost")
 	}
 }

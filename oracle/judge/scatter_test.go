@@ -13,9 +13,11 @@ import (
 // and, if they are half numbers, with each sum rounded; and what is lost, overwritten or summed more coarsely fails.
 func TestScatteredSums(t *testing.T) {
 	const rows, n, cols = 12, 300, 10
-	ops := map[string]graph.Op{"index_add": graph.IndexAdd{}, "scatter_add": graph.ScatterAdd{}, "index_put": graph.IndexPut{Accumulate: true}, "scatter_nd": graph.ScatterND{Reduce: "sum"}}
+	ops := map[string]graph.Op{"index_add": graph.IndexAdd{}, "scatter_add": graph.ScatterAdd{},
+		"index_put": graph.IndexPut{Accumulate: true}, "scatter_nd": graph.ScatterND{Reduce: "sum"}}
 	bases := map[string]func(r *rand.Rand) float64{
-		"zeros": func(*rand.Rand) float64 { return 0 }, "ones": func(*rand.Rand) float64 { return 1 }, "numbers": func(r *rand.Rand) float64 { return 50 * r.NormFloat64() },
+		"zeros": func(*rand.Rand) float64 { return 0 }, "ones": func(*rand.Rand) float64 { return 1 },
+		"numbers": func(r *rand.Rand) float64 { return 50 * r.NormFloat64() },
 	}
 	seed := uint64(0)
 	for op, of := range ops {
@@ -41,7 +43,14 @@ func TestScatteredSums(t *testing.T) {
 				for _, c := range []struct {
 					how string
 					sum fp16.Format // of each sum
-				}{{"right", fp16.Float32}, {"right", f}, {"one lost", fp16.Float32}, {"some lost", fp16.Float32}, {"overwritten", fp16.Float32}, {"coarse", fp16.BFloat16}} {
+				}{
+					{"right", fp16.Float32},
+					{"right", f},
+					{"one lost", fp16.Float32},
+					{"some lost", fp16.Float32},
+					{"overwritten", fp16.Float32},
+					{"coarse", fp16.BFloat16},
+				} {
 					if f != fp16.Float32 && (c.how == "coarse" || c.how == "one lost") { // which roundings hide
 						continue
 					}

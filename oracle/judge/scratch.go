@@ -45,7 +45,8 @@ func fresh(f fp16.Format, shape ...int) *tensor.Tensor {
 // another of them is taken once.
 func release(all ...*tensor.Tensor) {
 	for k, t := range all {
-		if t == nil || cap(t.Data) < leastSpare || slices.ContainsFunc(all[:k], func(o *tensor.Tensor) bool { return shared(o, t) }) {
+		if t == nil || cap(t.Data) < leastSpare ||
+			slices.ContainsFunc(all[:k], func(o *tensor.Tensor) bool { return shared(o, t) }) {
 			continue
 		}
 		data := t.Data[:cap(t.Data)]

@@ -26,9 +26,11 @@ func (q *Question) withScalars() *graph.Graph {
 		}
 		f := fp16.Float32
 		switch op.Of {
-		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Atan2, pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Atan2,
+			pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
 			continue
-		case pointwise.Equal, pointwise.NotEqual, pointwise.Less, pointwise.LessEqual, pointwise.Greater, pointwise.GreaterEqual:
+		case pointwise.Equal, pointwise.NotEqual, pointwise.Less, pointwise.LessEqual, pointwise.Greater,
+			pointwise.GreaterEqual:
 			if k := slices.Index(g.Inputs, n.In[0]); k >= 0 && k < len(q.Inputs) {
 				f = q.Inputs[k].Format
 			}

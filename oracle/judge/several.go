@@ -24,8 +24,8 @@ type Several struct {
 	WideSums, Attends bool
 	// Loose are outputs in which axes of size 1 do not matter, such as the mean of rows.
 	Loose []string
-	// Wrong are graphs with a fault that one of the graphs may have, whose outputs are looked for in one that fails; nil is
-	// none.
+	// Wrong are graphs with a fault that one of the graphs may have, whose outputs are looked for in one that fails;
+	// nil is none.
 	Wrong func(of *graph.Graph, output int) []Wrong
 }
 
@@ -63,7 +63,8 @@ func CheckSeveral(s Several) (*SeveralReport, error) {
 	if err := s.agree(r, found); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(r.Outputs, func(a, b Row) int { return cmp.Compare(slices.Index(s.Names, a.Name), slices.Index(s.Names, b.Name)) })
+	slices.SortStableFunc(r.Outputs,
+		func(a, b Row) int { return cmp.Compare(slices.Index(s.Names, a.Name), slices.Index(s.Names, b.Name)) })
 	r.sum()
 	return r, nil
 }
@@ -90,7 +91,8 @@ func (s *Several) order() (all []int) {
 // question is that about one output in one form.
 func (s *Several) question(form, k int) *Question {
 	g, used := only(s.Graphs[form], k)
-	q := &Question{Graph: g, Output: s.Outputs[k], Claimed: s.Claimed, WideSums: s.WideSums, Attends: s.Attends, Narrow: s.narrowest()}
+	q := &Question{Graph: g, Output: s.Outputs[k], Claimed: s.Claimed, WideSums: s.WideSums, Attends: s.Attends,
+		Narrow: s.narrowest()}
 	for _, i := range used {
 		q.Inputs = append(q.Inputs, s.Inputs[i])
 	}
@@ -141,7 +143,8 @@ func (s *Several) row(k int, found []explained) (*Row, error) {
 	}
 	if best == nil {
 		y := s.Outputs[k]
-		return &Row{name, &Report{Verdict: NoPower, Store: y.Format.String(), Elements: len(y.Data), Reason: unjudged.Error(), Unjudged: unjudged.Error()}, 0}, nil
+		return &Row{name, &Report{Verdict: NoPower, Store: y.Format.String(), Elements: len(y.Data),
+			Reason: unjudged.Error(), Unjudged: unjudged.Error()}, 0}, nil
 	}
 	r, err := Check(*s.question(best.form, k))
 	if err == nil && r.Verdict == Fail {

@@ -12,8 +12,11 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// returned are outputs of an operation as a float32 kernel has them, each step rounded, and all of them stored in a format.
-func returned(t *testing.T, op, attributes string, in map[string]*tensor.Tensor, names []string, f fp16.Format) Several {
+// returned are outputs of an operation as a float32 kernel has them, each step rounded, and all of them stored in a
+// format.
+func returned(
+	t *testing.T, op, attributes string, in map[string]*tensor.Tensor, names []string, f fp16.Format,
+) Several {
 	t.Helper()
 	var given []string
 	for name := range in {
@@ -71,7 +74,9 @@ func TestSeveralOutputs(t *testing.T) {
 			{"group_norm", `{"num_groups": 2}`, image, []string{"output", "mean", "rstd"}},
 			{"instance_norm", ``, image, []string{"mean", "rstd"}},
 			{"batch_norm", `{"training": true}`, image, []string{"output", "mean", "rstd"}},
-			{"scaled_dot_product_attention", `{"is_causal": true}`, map[string]*tensor.Tensor{"query": q, "key": gaussian(r, f, 2, 10, 8), "value": gaussian(r, f, 2, 10, 8)}, []string{"lse", "output"}},
+			{"scaled_dot_product_attention", `{"is_causal": true}`, map[string]*tensor.Tensor{
+				"query": q, "key": gaussian(r, f, 2, 10, 8), "value": gaussian(r, f, 2, 10, 8),
+			}, []string{"lse", "output"}},
 		} {
 			s := returned(t, c.op, c.attributes, c.in, c.names, f)
 			got, err := CheckSeveral(s)
@@ -84,7 +89,8 @@ func TestSeveralOutputs(t *testing.T) {
 				last[i] = f.Round(last[i] * 1.05)
 			}
 			got, err = CheckSeveral(s)
-			if err != nil || got.Verdict != Fail || !strings.HasPrefix(got.Reason, c.names[len(c.names)-1]+": ") || got.Outputs[0].Verdict != Pass {
+			if err != nil || got.Verdict != Fail || !strings.HasPrefix(got.Reason, c.names[len(c.names)-1]+": ") ||
+				got.Outputs[0].Verdict != Pass {
 				t.Errorf("%s in %v: %+v, %v: want FAIL of the last output alone", c.op, f, got, err)
 			}
 		}
@@ -94,7 +100,8 @@ func TestSeveralOutputs(t *testing.T) {
 // TestLooseShapes: the statistics of rows may lack the axes of size 1.
 func TestLooseShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
-	s := returned(t, "layer_norm", `{"normalized_shape": [30]}`, map[string]*tensor.Tensor{"input": gaussian(r, fp16.Float32, 9, 30)}, []string{"output", "mean"}, fp16.Float32)
+	s := returned(t, "layer_norm", `{"normalized_shape": [30]}`,
+		map[string]*tensor.Tensor{"input": gaussian(r, fp16.Float32, 9, 30)}, []string{"output", "mean"}, fp16.Float32)
 	s.Outputs[1] = tensor.Of(fp16.Float32, s.Outputs[1].Data, 9)
 	if _, err := CheckSeveral(s); err == nil || !strings.Contains(err.Error(), "mean: output of shape [9]: want [9 1]") {
 		t.Error(err)
@@ -108,7 +115,8 @@ func TestLooseShapes(t *testing.T) {
 // TestNoOutput: an output that an operation does not have is an error, and NaN no pass.
 func TestNoOutput(t *testing.T) {
 	in := map[string]*tensor.Tensor{"input": gaussian(rand.New(rand.NewPCG(25, 26)), fp16.Float32, 3, 4)}
-	if _, _, err := KernelOutputs("softmax", []byte(`{"dim": -1}`), []string{"input"}, in, []string{"mean"}); err == nil || err.Error() != `softmax: output "mean": want [output]` {
+	if _, _, err := KernelOutputs("softmax", []byte(`{"dim": -1}`), []string{"input"}, in, []string{"mean"}); err ==
+		nil || err.Error() != `softmax: output "mean": want [output]` {
 		t.Error(err)
 	}
 	s := returned(t, "rms_norm", `{"normalized_shape": [4]}`, in, []string{"output", "rstd"}, fp16.Float32)

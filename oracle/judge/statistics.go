@@ -10,8 +10,8 @@ import (
 	"github.com/refrun/refrun/graph"
 )
 
-// farthest is the least likely statistic of one way to divide an output: of the sums of squared errors over its regions,
-// or of its elements.
+// farthest is the least likely statistic of one way to divide an output: of the sums of squared errors over its
+// regions, or of its elements.
 type farthest struct {
 	law
 	of     float64
@@ -53,8 +53,8 @@ func (w ways) chance() float64 {
 	return among(least, w.statistics())
 }
 
-// excess is the farthest of all over its limit, and where. Within the limit it is the logarithm of its chance over that of
-// the limit.
+// excess is the farthest of all over its limit, and where. Within the limit it is the logarithm of its chance over that
+// of the limit.
 func (w ways) excess() (excess float64, at string) {
 	odds := atOdds(w.statistics())
 	for _, way := range slices.Sorted(maps.Keys(w)) {
@@ -123,8 +123,8 @@ func (q *Question) statistics(t *trial) {
 	t.excess, t.region = t.ways.excess()
 }
 
-// counted are squares of errors, those that are expected, how these vary, and those of roundings that may go to the other
-// side, in a quantum of each element.
+// counted are squares of errors, those that are expected, how these vary, and those of roundings that may go to the
+// other side, in a quantum of each element.
 type counted struct{ squares, expected, variance, flips []float32 }
 
 // counted counts an output's errors.
@@ -142,8 +142,8 @@ func (t *trial) counted(f fp16.Format, out []float64) counted {
 	return c
 }
 
-// varies is the variance of an element's square, in its quantum: 2 of a normal error, which is expected to have one, and of
-// rare ones, of a quantum each, what is expected.
+// varies is the variance of an element's square, in its quantum: 2 of a normal error, which is expected to have one,
+// and of rare ones, of a quantum each, what is expected.
 func varies(expected float64) float64 { return expected + float64(expected*expected) }
 
 // squares are those of an output's errors.
@@ -169,7 +169,8 @@ func shares(all []counted, share []float64) []counted {
 	shared := make([]counted, len(all))
 	for k, c := range all {
 		if shared[k].squares = of(c.squares); k > 0 && &c.expected[0] == &all[k-1].expected[0] {
-			shared[k].expected, shared[k].variance, shared[k].flips = shared[k-1].expected, shared[k-1].variance, shared[k-1].flips
+			shared[k].expected, shared[k].variance, shared[k].flips = shared[k-1].expected, shared[k-1].variance,
+				shared[k-1].flips
 		} else {
 			shared[k].expected, shared[k].variance, shared[k].flips = of(c.expected), of(c.variance), of(c.flips)
 		}
@@ -183,7 +184,8 @@ func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, rig
 	for m, r := range right {
 		sums[m] = gather(r.squares, at, by.n)
 	}
-	of := sumsLaw(t.slack(f, by), sums, gather(mine.expected, at, by.n), gather(mine.variance, at, by.n), gather(mine.flips, at, by.n))
+	of := sumsLaw(t.slack(f, by), sums, gather(mine.expected, at, by.n), gather(mine.variance, at, by.n),
+		gather(mine.flips, at, by.n))
 	return by.farthest(gather(mine.squares, at, by.n), of)
 }
 

@@ -27,7 +27,8 @@ func (crossEntropy) Name() string { return "cross_entropy" }
 
 // Infer implements [graph.Op].
 func (o crossEntropy) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
-	if len(in) != 2 || len(in[0].Shape) != 2 || len(in[1].Shape) != 1 || in[1].Format != fp16.Int64 || in[0].Shape[0] != in[1].Shape[0] {
+	if len(in) != 2 || len(in[0].Shape) != 2 || len(in[1].Shape) != 1 || in[1].Format != fp16.Int64 ||
+		in[0].Shape[0] != in[1].Shape[0] {
 		return graph.Inference{}, errors.New("input, target: want [N,C] numbers and [N] whole ones")
 	}
 	out := graph.Type{Shape: in[1].Shape, Format: in[0].Format}

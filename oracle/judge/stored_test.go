@@ -74,7 +74,8 @@ func experts() *graph.Graph {
 	silu, _ := graph.Bind("silu", nil)
 	times := graph.Binary{Of: pointwise.Mul}
 	p := g.Add(graph.Softmax{Axis: -1}, "softmax", g.Add(graph.Linear{}, "scores", x, router))
-	h := g.Add(times, "hidden", g.Add(silu, "silu", g.Add(graph.MatMul{}, "gated", x, gate)), g.Add(graph.MatMul{}, "raised", x, up))
+	h := g.Add(times, "hidden", g.Add(silu, "silu", g.Add(graph.MatMul{}, "gated", x, gate)),
+		g.Add(graph.MatMul{}, "raised", x, up))
 	y := g.Add(graph.MatMul{}, "expert", h, down)
 	each := g.Add(graph.Unsqueeze{Axes: graph.Ints{-1}}, "of_each", g.Add(graph.Transpose{A: 0, B: 1}, "turned", p))
 	g.Outputs = []int{g.Add(graph.Reduction{Of: "sum", Axes: graph.Ints{0}}, "output", g.Add(times, "routed", y, each))}
@@ -85,11 +86,13 @@ func experts() *graph.Graph {
 // none excuses a fault.
 func TestStoredValues(t *testing.T) {
 	const rows, n, m = 10, 40, 24
-	all, products := [8]bool{true, true, true, true, true, true, true, true}, [8]bool{true, false, true, true, false, false, true, false}
+	all, products := [8]bool{true, true, true, true, true, true, true, true},
+		[8]bool{true, false, true, true, false, false, true, false}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		r := rand.New(rand.NewPCG(46, uint64(f)))
 		for k := range 7 {
-			in := []*tensor.Tensor{drawn(r, f, rows, n), drawn(r, f, 2, n), drawn(r, f, 2, n, m), drawn(r, f, 2, n, m), drawn(r, f, 2, m, n)}
+			in := []*tensor.Tensor{drawn(r, f, rows, n), drawn(r, f, 2, n), drawn(r, f, 2, n, m), drawn(r, f, 2, n, m),
+				drawn(r, f, 2, m, n)}
 			for i, scale := range []float64{1, .16, .16, .16, .2} {
 				for j, v := range in[i].Data {
 					in[i].Data[j] = f.Round(v * scale)

@@ -43,11 +43,13 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := Check(Question{Graph: g, Inputs: in, Output: out})
-		if err != nil || a.Verdict != Pass || a.Order == nil || a.Order.Name != want || a.Order.Equal != a.Order.Of || a.Order.Of < 50 || a.Order.NextEqual > a.Order.Of/2 {
+		if err != nil || a.Verdict != Pass || a.Order == nil || a.Order.Name != want || a.Order.Equal != a.Order.Of ||
+			a.Order.Of < 50 || a.Order.NextEqual > a.Order.Of/2 {
 			t.Errorf("%s: %+v %+v %v", op, a, a.Order, err)
 		}
 	}
-	ask("conv2d", `{"stride":[2,2],"padding":[1,1],"groups":2}`, "k ascending of (kh, kw, c)", []string{"input", "weight", "bias"}, []*tensor.Tensor{x, w, b}, y)
+	ask("conv2d", `{"stride":[2,2],"padding":[1,1],"groups":2}`, "k ascending of (kh, kw, c)",
+		[]string{"input", "weight", "bias"}, []*tensor.Tensor{x, w, b}, y)
 	p, q := draw(3, 9, 100), draw(3, 100, 7)
 	m := tensor.New(fp16.Float32, 3, 9, 7)
 	for i := range m.Data {

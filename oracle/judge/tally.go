@@ -152,7 +152,9 @@ func (q *Question) count(t *trial) {
 	}
 	if at >= 0 {
 		lo, hi := t.interval(f, at)
-		n.worst = &Worst{tensor.Index(q.offset+at, q.whole), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi)}
+		n.worst = &Worst{
+			tensor.Index(q.offset+at, q.whole), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi),
+		}
 	}
 }
 

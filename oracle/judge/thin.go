@@ -48,7 +48,9 @@ func thinProduct(op graph.Op, in []ball, v *tensor.Tensor, n float64, acc accumu
 
 // jumping are functions that are not continuous: near an edge, right kernels that differ by a rounding return
 // results that differ by much more.
-var jumping = map[string]bool{"floor": true, "ceil": true, "round": true, "trunc": true, "sign": true, "hardshrink": true}
+var jumping = map[string]bool{
+	"floor": true, "ceil": true, "round": true, "trunc": true, "sign": true, "hardshrink": true,
+}
 
 // Unknown returns the first node of a chain of which it is not known what right kernels return, "" if there is
 // none: an operation that is not known at all, or one with jumps that reads numbers which are not exact.
@@ -109,5 +111,6 @@ func (b *builder) zscore(start int, shape []int, x int) int {
 	centered := b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))
 	sum := b.step("sum", over("sum", axes...), b.step("square", unary("square"), centered))
 	variance := b.step("variance", mul, sum, b.number(1/float64(max(1, n-1))))
-	return b.step("output", div, centered, b.step("deviation_eps", plus, b.squareRoot("deviation", variance), b.number(1e-8)))
+	return b.step("output", div, centered,
+		b.step("deviation_eps", plus, b.squareRoot("deviation", variance), b.number(1e-8)))
 }

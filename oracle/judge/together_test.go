@@ -27,9 +27,12 @@ func (a *attended) graph() *graph.Graph {
 	for k, w := range a.weight {
 		qkv := cast(g.Add(graph.Linear{}, fmt.Sprint("linear", k), y, g.Constant("", w), g.Constant("", a.bias[k])))
 		part := func(i int) int {
-			return g.Add(graph.Slice{Axes: graph.Ints{-1}, Start: graph.Ints{i * a.width}, End: graph.Ints{(i + 1) * a.width}}, "", qkv)
+			return g.Add(graph.Slice{
+				Axes: graph.Ints{-1}, Start: graph.Ints{i * a.width}, End: graph.Ints{(i + 1) * a.width},
+			}, "", qkv)
 		}
-		y = cast(g.Add(graph.Addition, "", y, cast(g.Add(graph.Attention{}, fmt.Sprint("attention", k), part(0), part(1), part(2)))))
+		y = cast(g.Add(graph.Addition, "", y,
+			cast(g.Add(graph.Attention{}, fmt.Sprint("attention", k), part(0), part(1), part(2)))))
 	}
 	g.Outputs = []int{g.Add(graph.Addition, "sum", x, y)}
 	return g
@@ -85,8 +88,8 @@ func (a *attended) attend(y, query []float64, qkv [][]float64) {
 	}
 }
 
-// TestContractsTogether: of a network that mixes all it computes, one rounding that is missing hides what the others do. A
-// device that stores some of its products is found all the same, and one with another bias has no contract.
+// TestContractsTogether: of a network that mixes all it computes, one rounding that is missing hides what the others
+// do. A device that stores some of its products is found all the same, and one with another bias has no contract.
 func TestContractsTogether(t *testing.T) {
 	right, wrong := 0, 0
 	for seed := range uint64(2) {
@@ -104,12 +107,15 @@ func TestContractsTogether(t *testing.T) {
 			passes := func(device *attended, apart []bool) bool {
 				return hasContract(t, a.graph(), f, x, device.run(x, apart))
 			}
-			for _, apart := range [][]bool{{true, true, true, true, true}, {true, false, true, false, true}, {true, false, false, true, false}} {
+			for _, apart := range [][]bool{
+				{true, true, true, true, true}, {true, false, true, false, true}, {true, false, false, true, false},
+			} {
 				if right++; !passes(a, apart) {
 					t.Errorf("seed %d, %v: products stored %v: no contract", seed, f, apart)
 				}
 			}
-			other := &attended{layersOf{f, a.weight, append([]*tensor.Tensor{tensor.New(f, 3*a.width)}, a.bias[1:]...)}, a.tokens, a.width}
+			other := &attended{layersOf{f, a.weight, append([]*tensor.Tensor{tensor.New(f, 3*a.width)}, a.bias[1:]...)},
+				a.tokens, a.width}
 			if wrong++; passes(other, []bool{true, true, true, true, true}) {
 				t.Errorf("seed %d, %v: no first bias: passes", seed, f)
 			}

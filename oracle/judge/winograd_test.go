@@ -118,7 +118,8 @@ func (k tiling) operand(v float64) float64 {
 // operands in TF32, they fail.
 func TestWinograd(t *testing.T) {
 	draws := map[string]func(r *rand.Rand) float64{
-		"normal": func(r *rand.Rand) float64 { return r.NormFloat64() }, "uniform": func(r *rand.Rand) float64 { return r.Float64() },
+		"normal":    func(r *rand.Rand) float64 { return r.NormFloat64() },
+		"uniform":   func(r *rand.Rand) float64 { return r.Float64() },
 		"lognormal": func(r *rand.Rand) float64 { return math.Exp(2 * r.NormFloat64()) },
 	}
 	g, _, err := Kernel("conv2d", []byte(`{"padding":[1,1]}`), []string{"input", "weight", "bias"})
@@ -131,7 +132,9 @@ func TestWinograd(t *testing.T) {
 	}
 	for d, name := range []string{"normal", "uniform", "lognormal"} {
 		draw := draws[name]
-		for i, c := range []struct{ batch, channels, outputs, height, width int }{{1, 3, 4, 12, 12}, {2, 16, 3, 9, 7}, {1, 40, 4, 7, 5}} {
+		for i, c := range []struct {
+			batch, channels, outputs, height, width int
+		}{{1, 3, 4, 12, 12}, {2, 16, 3, 9, 7}, {1, 40, 4, 7, 5}} {
 			r := rand.New(rand.NewPCG(uint64(i), uint64(len(name))))
 			fill := func(draw func(r *rand.Rand) float64, shape ...int) *tensor.Tensor {
 				x := tensor.New(fp16.Float32, shape...)
