@@ -37,10 +37,10 @@ example: refrun check --onnx m.onnx --input x=x.npy --output y.npz --layers laye
 
 // checkFlags are the flags of check.
 type checkFlags struct {
-	dir, config, operator, weights, trajectory, layers, tape string
-	claim, autocast, noise                                   string
-	report, junit, csv, finding                              string
-	budget                                                   time.Duration
+	dir, config, weights, trajectory, layers, tape string
+	claim, autocast, noise                         string
+	report, junit, csv, finding                    string
+	budget                                         time.Duration
 }
 
 func check(c *command) error {
@@ -49,7 +49,6 @@ func check(c *command) error {
 	f.StringVar(&w.dir, "case", "", "`folder` of the recorded case; it may stand without --case")
 	c.folder = &w.dir
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
-	f.StringVar(&w.operator, "operator", "", "`file`: another name of --config")
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights, instead of the case's")
 	f.StringVar(&w.trajectory, "trajectory", "",
 		"safetensors `file` with the trajectory [M,T,C,H,W], instead of the case's")
@@ -179,7 +178,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 // again is a line for a shell that repeats the check and shows a finding.
 func (w *checkFlags) again(id string) string {
 	line := checkOf([][2]string{
-		{"case", w.dir}, {"config", w.config + w.operator}, {"weights", w.weights}, {"trajectory", w.trajectory},
+		{"case", w.dir}, {"config", w.config}, {"weights", w.weights}, {"trajectory", w.trajectory},
 		{"layers", w.layers}, {"tape", w.tape},
 		{"claim", w.claim}, {"autocast", w.autocast}, {"noise", w.noise}, {"finding", id},
 	})
@@ -218,11 +217,7 @@ const usualBudget = 5 * time.Minute
 
 // open opens the case, or makes one of loose files.
 func (w *checkFlags) open() (*rollout.Case, error) {
-	config := w.config + w.operator
-	switch {
-	case w.config != "" && w.operator != "":
-		return nil, errors.New("--operator: another name of --config: want one of them")
-	case (w.dir == "") == (config == ""):
+	if (w.dir == "") == (w.config == "") {
 		return nil, errors.New(
 			"--case: want the folder of a recorded case, or --config FILE with --weights and --trajectory, one of them",
 		)
@@ -232,7 +227,7 @@ func (w *checkFlags) open() (*rollout.Case, error) {
 	if w.dir != "" {
 		cs, err = rollout.OpenCase(w.dir)
 	} else {
-		cs, err = readConfig(config)
+		cs, err = readConfig(w.config)
 	}
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func writable(flag, path string) error {
 
 // spares refuses a report in the place of a file that the check reads.
 func (w *checkFlags) spares(flag, path string) error {
-	read := []string{w.config, w.operator, w.weights, w.trajectory, w.layers, w.tape}
+	read := []string{w.config, w.weights, w.trajectory, w.layers, w.tape}
 	if w.dir != "" {
 		read = append(read, caseFiles(w.dir)...)
 	}

@@ -22,7 +22,6 @@ func TestCheckRefuses(t *testing.T) {
 		{"nothing", nil, "", "--case: want the folder of a recorded case, " +
 			"or --config FILE with --weights and --trajectory, one of them"},
 		{"both", nil, "--case OK --config OK/case.json", "--case: want the folder..."},
-		{"two names", nil, "--operator a --config b", "--operator: another name of --config: want one of them"},
 		{"claim", nil, "--case OK --claim float17",
 			`--claim: unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`},
 		{"autocast", nil, "--case OK --claim float16 --autocast mps", `--autocast: unknown autocast "mps": want...`},
@@ -103,7 +102,7 @@ func TestCheckFiles(t *testing.T) {
 	dir, out := newFolder(t).write(), t.TempDir()
 	html, junit := filepath.Join(out, "r.html"), filepath.Join(out, "r.xml")
 	whole := refrun(t, "check", "--case", dir, "--json", "--report", html, "--junit", junit)
-	parts := refrun(t, "check", "--json", "--operator", dir+"/case.json", "--weights", dir+"/weights.safetensors",
+	parts := refrun(t, "check", "--json", "--config", dir+"/case.json", "--weights", dir+"/weights.safetensors",
 		"--trajectory", dir+"/trajectory.safetensors", "--layers", dir+"/layers.safetensors", "--tape",
 		dir+"/noise.safetensors")
 	a, b := whole.decode(t), parts.decode(t)
