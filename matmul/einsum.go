@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -158,7 +157,7 @@ func parse(spec string, shapes [][]int) (*einsum, error) {
 				e.out = append(e.out, l)
 			}
 		}
-		sorting.By(e.out, func(a, b rune) int {
+		slices.SortStableFunc(e.out, func(a, b rune) int {
 			if a >= dots || b >= dots {
 				return int(b) - int(a) // the ellipsis first, its last dimension last
 			}

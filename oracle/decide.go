@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/match"
@@ -130,9 +129,10 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 		}
 		return rank(f)
 	}
-	sorting.By(faults, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(order.of(a.Layer),
-			order.of(b.Layer)), cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
+	slices.SortStableFunc(faults, func(a, b report.Finding) int {
+		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(order.of(a.Layer), order.of(b.Layer)),
+			cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
 	})
 	f := faults[0]
 	r.Verdict, r.FirstStep = f.Verdict, first

@@ -6,7 +6,6 @@ import (
 
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/memory"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -19,7 +18,7 @@ func (s *span) use(pass int) { s.first, s.last = min(s.first, pass), max(s.last,
 // arrange finds a place for each: the lowest that is free as long as it is in use, for one after
 // the other. It returns how much memory they take.
 func arrange(spans []*span) (most int) {
-	sorting.By(spans, func(a, b *span) int { return cmp.Compare(a.first, b.first) })
+	slices.SortStableFunc(spans, func(a, b *span) int { return cmp.Compare(a.first, b.first) })
 	var placed []*span // that are in use, by their places
 	for _, s := range spans {
 		placed = slices.DeleteFunc(placed, func(o *span) bool { return o.last < s.first })

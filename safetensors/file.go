@@ -26,11 +26,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/sorting"
 )
 
 // A header has at most 32 MiB, of the 100 MB that the format allows, and names at most
@@ -168,7 +168,7 @@ func layout(path string, file io.ReaderAt, size int) (f *File, begin int, err er
 		f.Metadata = map[string]string{}
 	}
 	// Empty tensors share their offset with the next one, so order by the end too.
-	sorting.By(h.entries, func(a, b entry) int {
+	slices.SortStableFunc(h.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})
 	at := 0

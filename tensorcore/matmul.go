@@ -2,10 +2,10 @@ package tensorcore
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -123,7 +123,7 @@ func sorted(fits []Fit) []Fit {
 			first[f.Unit.Rule] = i
 		}
 	}
-	sorting.By(fits, func(a, b Fit) int {
+	slices.SortStableFunc(fits, func(a, b Fit) int {
 		return cmp.Or(cmp.Compare(a.NotEqual, b.NotEqual), cmp.Compare(first[a.Unit.Rule], first[b.Unit.Rule]))
 	})
 	return fits

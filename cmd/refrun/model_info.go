@@ -11,7 +11,6 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/oracle/judge"
 )
@@ -113,7 +112,7 @@ func (c *command) printModel(o modelInfo) {
 	}
 	c.printf("parameters   %d\nFLOPs        %s in one evaluation\n", o.Parameters, num(diff.Number(o.FLOPs)))
 	names := slices.Collect(maps.Keys(o.Operations))
-	sorting.By(names, func(a, b string) int {
+	slices.SortStableFunc(names, func(a, b string) int {
 		return cmp.Or(o.Operations[b]-o.Operations[a], strings.Compare(a, b))
 	})
 	if len(o.NotJudged) > 0 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
@@ -119,7 +118,7 @@ func (q *Question) subject() string {
 	for n := range count {
 		names = append(names, n)
 	}
-	sorting.By(names, func(a, b string) int {
+	slices.SortStableFunc(names, func(a, b string) int {
 		if count[a] != count[b] {
 			return count[b] - count[a]
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
@@ -52,7 +51,7 @@ func (q *Question) recordings() (all []recording) {
 			all = append(all, r)
 		}
 	}
-	sorting.By(all, func(a, b recording) int { return cmp.Or(at[a.value]-at[b.value], a.value-b.value) })
+	slices.SortStableFunc(all, func(a, b recording) int { return cmp.Or(at[a.value]-at[b.value], a.value-b.value) })
 	return all
 }
 

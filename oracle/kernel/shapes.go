@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -75,7 +74,7 @@ func (q *Question) shapes() error {
 // sorted orders fits by what they miss, fewer parts first, float32 sums before float16 ones,
 // and the devices in the order of their names' list.
 func sorted(fits []candidate) {
-	sorting.By(fits, func(a, b candidate) int {
+	slices.SortStableFunc(fits, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.NotEqual, b.NotEqual), cmp.Compare(a.SplitK, b.SplitK), -cmp.Compare(a.Sums, b.Sums))
 	})
 }

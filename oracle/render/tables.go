@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -142,7 +141,7 @@ func (r drawing) filterTable() table {
 		note: "The residual held against the signature of each known fault, what was found first, " +
 			"then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
 	rows := slices.Clone(r.Filters)
-	sorting.By(rows, func(a, b report.FilterRow) int {
+	slices.SortStableFunc(rows, func(a, b report.FilterRow) int {
 		switch {
 		case a.Found != b.Found:
 			if a.Found {

@@ -3,10 +3,10 @@ package match
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -91,7 +91,7 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 			break
 		}
 	}
-	sorting.By(rows, func(a, b report.FilterRow) int {
+	slices.SortStableFunc(rows, func(a, b report.FilterRow) int {
 		if a.Found != b.Found {
 			return map[bool]int{true: -1, false: 1}[a.Found]
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -19,7 +18,7 @@ const Either = " or "
 // report adds the rows of what was tried, and the finding.
 func (f *filter) report() {
 	r := f.e.Report
-	sorting.By(f.tried, func(a, b Tried) int {
+	slices.SortStableFunc(f.tried, func(a, b Tried) int {
 		switch {
 		case a.fits && b.fits:
 			return cmp.Compare(a.Match.After/f.limit(a.v), b.Match.After/f.limit(b.v))

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -97,7 +96,7 @@ const far = 30
 // are not asked of.
 func (f *filter) search() error {
 	all := fault.Library()
-	sorting.By(all, func(a, b *trial.Fault) int {
+	slices.SortStableFunc(all, func(a, b *trial.Fault) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(f.cost(a, len(all)), f.cost(b, len(all))))
 	})
 	found := func() bool {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -200,7 +200,7 @@ func together(a, b []float64) float64 {
 	for i := range order {
 		order[i] = i
 	}
-	sorting.By(order, func(i, j int) int { return cmp.Compare(a[j], a[i]) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(a[j], a[i]) })
 	sum := 0.0
 	for _, i := range order[:farthest] {
 		above := 0

@@ -8,7 +8,6 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -178,11 +177,11 @@ func (g *stepGate) asked(b *evidence.BatchStep, f *stepFigures, k int, level flo
 // are faults after all; nil if none is.
 func (g *stepGate) sure(level float64) (bad *verdictOn, err error) {
 	l := g.doubts
-	sorting.By(l, func(a, b doubt) int { return cmp.Compare(b.share, a.share) })
+	slices.SortStableFunc(l, func(a, b doubt) int { return cmp.Compare(b.share, a.share) })
 	if len(l) > mostDoubtful {
 		rest := l[mostDoubtful:]
 		peak := func(d doubt) float64 { return d.figures.peaks[d.realization] }
-		sorting.By(rest, func(a, b doubt) int { return cmp.Compare(peak(b), peak(a)) })
+		slices.SortStableFunc(rest, func(a, b doubt) int { return cmp.Compare(peak(b), peak(a)) })
 		l = l[:mostDoubtful+1]
 	}
 	for _, d := range l {

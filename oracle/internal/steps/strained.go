@@ -2,8 +2,8 @@ package steps
 
 import (
 	"cmp"
+	"slices"
 
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
@@ -95,7 +95,7 @@ func (g *stepGate) askMany(all []*stepFigures) error {
 			l = append(l, f)
 		}
 	}
-	sorting.By(l, func(a, b *stepFigures) int { return cmp.Compare(g.h0.strain(b), g.h0.strain(a)) })
+	slices.SortStableFunc(l, func(a, b *stepFigures) int { return cmp.Compare(g.h0.strain(b), g.h0.strain(a)) })
 	limits := strict{}
 	for _, f := range l[:min(len(l), mostStrained)] {
 		limit, err := g.many(f)
