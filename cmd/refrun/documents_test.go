@@ -140,8 +140,8 @@ func runDocumented(t *testing.T, name, line, work string) {
 	}
 }
 
-// TestGoInDocuments: the README's lines of Go, and the whole program of docs/NUMERICS.md, do what is
-// said in a module of a user's own, which finds a clone as the README says.
+// TestGoInDocuments: the lines of Go of docs/ROLLOUTS.md, and the whole program of docs/NUMERICS.md, do what is said in
+// a module of a user's own, which finds a clone as docs/ROLLOUTS.md says.
 func TestGoInDocuments(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -176,8 +176,9 @@ func TestGoInDocuments(t *testing.T) {
 	for i, line := range []string{
 		"go mod init example.com/first", "go mod edit -replace github.com/refrun/refrun=" + root,
 	} {
-		if i > 0 && !strings.Contains(strings.Join(strings.Fields(texts["README.md"]), " "), strings.TrimSuffix(line, root)) {
-			t.Errorf("the README does not say %s", line)
+		if i > 0 && !strings.Contains(strings.Join(strings.Fields(texts["docs/ROLLOUTS.md"]), " "),
+			strings.TrimSuffix(line, root)) {
+			t.Errorf("docs/ROLLOUTS.md does not say %s", line)
 		}
 		words := strings.Fields(line)
 		shell(words[0], words[1:]...)
@@ -193,7 +194,7 @@ func TestGoInDocuments(t *testing.T) {
 		os.DirFS(filepath.Join(root, "testdata/rollouts/no_norm_no_noise"))); err != nil {
 		t.Fatal(err)
 	}
-	lines, _ := block("README.md")
+	lines, _ := block("docs/ROLLOUTS.md")
 	code := `package main
 
 import (
@@ -217,7 +218,7 @@ func main() {
 }
 `
 	if got := run(code); got != "[1,3,64,64] float32\n" {
-		t.Errorf("the README's lines give %q", got)
+		t.Errorf("the lines of docs/ROLLOUTS.md give %q", got)
 	}
 	program, after := block("docs/NUMERICS.md")
 	want, _, _ := strings.Cut(strings.TrimPrefix(after, "\n```\n"), "```")
