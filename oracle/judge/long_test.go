@@ -52,8 +52,15 @@ func TestLongGraphs(t *testing.T) {
 		return least
 	}
 	for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
-		if a, b := took(1000, f), took(4000, f); b > 10*a {
-			t.Errorf("%v: 1,000 nodes take %v, 4,000 take %v", f, a, b)
+		for try := 1; ; try++ { // other programs slow one of the two at times, and a square of nodes the second always
+			a, b := took(1000, f), took(4000, f)
+			if b <= 10*a {
+				break
+			}
+			if try == 4 {
+				t.Errorf("%v: 1,000 nodes take %v, 4,000 take %v", f, a, b)
+				break
+			}
 		}
 	}
 }
