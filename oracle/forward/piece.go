@@ -148,7 +148,7 @@ func (q *Question) judge(p *piece) answer {
 		return p.equal()
 	}
 	var best answer
-	contracts := q.Claim.rules().Contracts()
+	contracts := q.Claim.rules().Contracts(p.graph)
 	for i, k := range contracts {
 		r, err := q.under(p, k, len(contracts) > 1)
 		if err != nil {

@@ -204,7 +204,7 @@ func (f *found) better(than *found) bool {
 // search finds the contract under which the steps are right, or fit best: the claim's own first, and then those that
 // explain the first wrong step.
 func (c *checker) search() (*found, error) {
-	m := c.many(c.claim.Contracts()[0])
+	m := c.many(c.claim.Contracts(c.step.g)[0])
 	plain, err := m.Plain(0)
 	if err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	}
 	least, claim := off.Mean, c.claim
 	claim.Halves = after.Format.Half()
-	for _, k := range claim.Contracts() {
+	for _, k := range claim.Contracts(c.step.g) {
 		m := c.many(k)
 		contracts, err := m.Contracts(at)
 		if err != nil {

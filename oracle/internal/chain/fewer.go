@@ -43,7 +43,7 @@ func (c *checker) fewer(plain *found, at int) (*candidate, error) {
 
 // nearest is the claim's own contract, with operations in the forms that are nearest to a step.
 func (c *checker) nearest(plain *found, at int) (*candidate, error) {
-	k := c.claim.Contracts()[0]
+	k := c.claim.Contracts(c.step.g)[0]
 	m := c.many(k)
 	contracts, err := m.Contracts(at)
 	if err != nil {

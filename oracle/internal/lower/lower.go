@@ -41,6 +41,7 @@ type Contract struct {
 	stores   func(op graph.Op) bool
 	kernels  bool         // what is made and read within one kernel is read before it is stored
 	pure     bool         // without autocast: weights, inputs and all results are of the half type
+	apart    bool         // biases of transposed convolutions are added to sums that are stored
 	without  map[int]bool // the numbers of roundings that are left out
 }
 
@@ -78,8 +79,8 @@ func (k Contract) Lacks(r Rounding) bool { return k.without[r.number] }
 var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
 	"addmm", "baddbmm", "gemm", "einsum", "scaled_dot_product_attention"}
 
-// Contracts are those that right devices of a claim have: the claim's own first.
-func (c Claim) Contracts() []Contract {
+// Contracts are those that right devices of a claim have of a graph: the claim's own first.
+func (c Claim) Contracts(g *graph.Graph) []Contract {
 	every := func(graph.Op) bool { return true }
 	all := []Contract{{operands: true, stores: every}}
 	if _, half := c.Narrow(); !half {
@@ -87,6 +88,9 @@ func (c Claim) Contracts() []Contract {
 	}
 	if c.Halves {
 		all = append(all, Contract{Name: "a module in a half type", operands: true, stores: every, pure: true})
+	}
+	if c.Mode.Autocast != graph.NoAutocast && !c.Mode.BiasApart() && slices.ContainsFunc(g.Nodes, func(n graph.Node) bool { return transposed(&n) }) {
+		all = append(all, Contract{Name: "biases of transposed convolutions added to stored sums", operands: true, stores: every, apart: true})
 	}
 	none := func(graph.Op) bool { return false }
 	return append(all,
@@ -267,13 +271,15 @@ func (l *lowering) next(n *graph.Node) (at int) {
 }
 
 // biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once
-// more: under autocast on CUDA all are, and on the CPU, where PyTorch has them of oneDNN, transposed ones.
+// more. Under autocast on CUDA all are. On the CPU transposed ones may be: PyTorch has those of one half type in oneDNN,
+// as one operation, and those of the other in a loop of its own.
 func (l *lowering) biasApart(n *graph.Node) bool {
-	name := n.Op.Name()
-	if len(n.In) != 3 || !strings.HasPrefix(name, "conv") {
-		return false
-	}
-	return l.claim.Mode.BiasApart() || l.claim.Mode.Autocast != graph.NoAutocast && strings.HasPrefix(name, "conv_transpose")
+	return len(n.In) == 3 && strings.HasPrefix(n.Op.Name(), "conv") && (l.claim.Mode.BiasApart() || l.apart && transposed(n))
+}
+
+// transposed reports whether a node is a transposed convolution with a bias.
+func transposed(n *graph.Node) bool {
+	return len(n.In) == 3 && strings.HasPrefix(n.Op.Name(), "conv_transpose")
 }
 
 // round returns a value rounded to a format of operands.
