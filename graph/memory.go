@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -148,6 +149,22 @@ func all(of []Type) (bytes int64) {
 	}
 	return bytes
 }
+
+// lineSpace is the memory of a reduction along axes: where its lines begin, where the numbers of one stand, written once
+// more while an axis is added, and, if these are no neighbours, four lines of each thread.
+func lineSpace(axes Ints, in, out []Type) int64 {
+	lines, rank := out[0].elements(), len(in[0].Shape)
+	line := all(in[:1]) / max(1, lines)
+	n := int64(2)
+	if slices.ContainsFunc(axes, func(a int) bool { return (a+rank)%max(1, rank) < rank-len(axes) }) {
+		n += 4 * min(lines, int64(par.Workers()))
+	}
+	return memory.Sum(all(out), memory.Product(n, line))
+}
+
+func (o Reduction) scratch(in, out []Type) int64  { return lineSpace(o.Axes, in, out) }
+func (o Var) scratch(in, out []Type) int64        { return lineSpace(o.Axes, in, out) }
+func (o VectorNorm) scratch(in, out []Type) int64 { return lineSpace(o.Axes, in, out) }
 
 // scratch is two complex numbers for each of a line, of all lines.
 func (FFT) scratch(in, out []Type) int64 { return memory.Product(2, memory.Sum(all(in), all(out))) }

@@ -110,8 +110,11 @@ func (v *view) each(src []float64, body func(i int, line []float64)) {
 	n := len(v.along)
 	lines := max(1, (1<<13)/max(n, 1)) // a piece of work
 	par.For((len(v.first)+lines-1)/lines, func(p int) {
-		w := newSpace(n)
-		defer spaces.Put(w)
+		var w *space
+		if !v.straight {
+			w = newSpace(n)
+			defer spaces.Put(w)
+		}
 		for i := p * lines; i < min((p+1)*lines, len(v.first)); i++ {
 			at := v.first[i]
 			if n == 0 {

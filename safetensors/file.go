@@ -112,6 +112,7 @@ var kinds = []struct{ magic, kind string }{
 	{"\x89HDF\r\n\x1a\n", "an HDF5 file"},
 	{"GGUF", "a GGUF file"},
 	{"\x80\x02", "a pickle"}, {"\x80\x04", "a pickle"}, {"\x80\x05", "a pickle"},
+	{"\x1f\x8b", "a gzip file"}, {"\x89PNG", "a picture (PNG)"},
 	{"{", "JSON"},
 	{"\x08", "an ONNX model, by its first byte"},
 }
@@ -128,6 +129,9 @@ func other(file io.ReaderAt) string {
 		if strings.HasPrefix(string(begin[:n]), k.magic) {
 			return k.kind
 		}
+	}
+	if n > 0 && !slices.ContainsFunc(begin[:n], func(b byte) bool { return b < ' ' && !strings.ContainsRune("\t\n\r", rune(b)) || b > '~' }) {
+		return "text"
 	}
 	return ""
 }
