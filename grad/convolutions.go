@@ -4,12 +4,13 @@ import (
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
 // convolutions are the rules of convolutions of images.
 func convolutions() map[string]rule {
-	return map[string]rule{"conv2d": convolution, "max_pool2d": maxPool}
+	return map[string]rule{"conv2d": convolution, "conv_transpose2d": transposed, "max_pool2d": maxPool, "avg_pool2d": avgPool, "adaptive_avg_pool2d": adaptivePool}
 }
 
 // convolution: the transposed convolution of d with the same weights, and for them the convolution of the input, its
@@ -18,12 +19,7 @@ func convolution(s *step) {
 	o := s.op.(graph.Conv)
 	w := s.shape(s.in[1])
 	p, err := o.Geometry(w[2], w[3])
-	switch {
-	case err != nil || p.Padding != conv.Zeros:
-		s.refuse("no rule for padding that is not of zeros")
-		return
-	case p.Pad[0] != p.Pad[2] || p.Pad[1] != p.Pad[3]:
-		s.refuse("no rule for padding that is not the same on both sides")
+	if err != nil || !s.even(p) {
 		return
 	}
 	x, y := s.shape(s.x), s.shape(s.y)
@@ -36,15 +32,48 @@ func convolution(s *step) {
 		s.give(0, s.apply(graph.ConvTranspose{Params: p, Groups: o.Groups, OutputPadding: rest}, s.d, s.in[1]))
 	}
 	if s.wants(1) {
-		s.give(1, s.byKernel(p, max(o.Groups, 1)))
+		s.give(1, s.byKernel(p, max(o.Groups, 1), s.x, s.d))
 	}
+	s.byBias()
+}
+
+// transposed: the convolution of d with the same weights, and for them the input and d change places.
+func transposed(s *step) {
+	o := s.op.(graph.ConvTranspose)
+	if !s.even(o.Params) {
+		return
+	}
+	if s.wants(0) {
+		s.give(0, s.apply(graph.Conv{Params: o.Params, Groups: o.Groups}, s.d, s.in[1]))
+	}
+	if s.wants(1) {
+		s.give(1, s.byKernel(o.Params, max(o.Groups, 1), s.d, s.x))
+	}
+	s.byBias()
+}
+
+// even refuses a convolution without zeros around, as many on both sides.
+func (s *step) even(p conv.Params) bool {
+	switch {
+	case p.Padding != conv.Zeros:
+		s.refuse("no rule for padding that is not of zeros")
+	case p.Pad[0] != p.Pad[2] || p.Pad[1] != p.Pad[3]:
+		s.refuse("no rule for padding that is not the same on both sides")
+	default:
+		return true
+	}
+	return false
+}
+
+// byBias gives the bias the sum of d.
+func (s *step) byBias() {
 	if s.wants(2) {
 		s.give(2, s.apply(graph.Reduction{Of: "sum", Axes: []int{0, 2, 3}}, s.d))
 	}
 }
 
-// byKernel is the gradient by the weights [OC,IC/groups,KH,KW], group by group.
-func (s *step) byKernel(p conv.Params, groups int) int {
+// byKernel is the gradient by the weights [OC,IC/groups,KH,KW] of a convolution of images that gives what d is by, group by group.
+func (s *step) byKernel(p conv.Params, groups, images, d int) int {
 	w := s.shape(s.in[1])
 	q := p
 	q.Stride, q.Dilation = p.Dilation, p.Stride
@@ -59,8 +88,8 @@ func (s *step) byKernel(p conv.Params, groups int) int {
 	}
 	var all []int
 	for k := range groups {
-		x, d := part(s.x, w[1], k), part(s.d, w[0]/groups, k)
-		of := swap(s.apply(graph.Conv{Params: q}, swap(x), swap(d)))
+		x, of := part(images, w[1], k), part(d, w[0]/groups, k)
+		of = swap(s.apply(graph.Conv{Params: q}, swap(x), swap(of)))
 		if s.err != nil {
 			return of
 		}
@@ -73,6 +102,61 @@ func (s *step) byKernel(p conv.Params, groups int) int {
 		return all[0]
 	}
 	return s.apply(graph.Cat{}, all...)
+}
+
+// avgPool gives each number of a window its part of d.
+func avgPool(s *step) {
+	o := s.op.(graph.AvgPool)
+	size := pair(o.Kernel, [2]int{1, 1})
+	pad, apart := pair(o.Padding, [2]int{}), pair(o.Dilation, [2]int{1, 1})
+	if len(o.Padding) > 2 || o.Ceil || o.Divisor != nil || apart != [2]int{1, 1} || pad != [2]int{} && !o.CountPadding {
+		s.refuse("no rule for windows that do not all count as many numbers as they have")
+		return
+	}
+	s.spread(size, pair(o.Stride, size), pad)
+}
+
+// pair is what an attribute says of rows and columns.
+func pair(v graph.Ints, other [2]int) [2]int {
+	switch len(v) {
+	case 0:
+		return other
+	case 1:
+		return [2]int{v[0], v[0]}
+	}
+	return [2]int{v[0], v[1]}
+}
+
+// adaptivePool does so where all windows are of one size and lie side by side.
+func adaptivePool(s *step) {
+	x, y := s.shape(s.x), s.shape(s.y)
+	var size [2]int
+	for a := range 2 {
+		in, out := x[len(x)-2+a], y[len(y)-2+a]
+		if out == 0 || in%out != 0 {
+			s.refuse("no rule for windows of several sizes")
+			return
+		}
+		size[a] = in / out
+	}
+	s.spread(size, size, [2]int{})
+}
+
+// spread gives the numbers of each window of that size d over how many they are.
+func (s *step) spread(size, stride, pad [2]int) {
+	x, y := s.shape(s.x), s.shape(s.y)
+	n := len(x) - 2
+	f := s.types[s.d].Format
+	var rest [2]int
+	for a := range 2 {
+		rest[a] = x[n+a] + 2*pad[a] - size[a] - (y[n+a]-1)*stride[a]
+	}
+	count := float64(size[0] * size[1])
+	part := s.apply(graph.Binary{Of: pointwise.Div, Other: &count}, s.d)
+	plane := s.reshape(part, []int{elements(x[:n]), 1, y[n], y[n+1]})
+	ones := s.full(1, graph.Type{Shape: []int{1, 1, size[0], size[1]}, Format: f})
+	p := conv.Params{Stride: stride, Pad: [4]int{pad[0], pad[1], pad[0], pad[1]}}
+	s.give(0, s.reshape(s.apply(graph.ConvTranspose{Params: p, OutputPadding: rest}, plane, ones), x))
 }
 
 // maxPool gives d to the place of the greatest number of each window, the first of equal ones.

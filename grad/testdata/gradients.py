@@ -185,6 +185,12 @@ case("scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, is_causal=T
 case("scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, enable_gqa=True), r(1, 4, 3, 2), r(1, 2, 5, 2), r(1, 2, 5, 2), enable_gqa=True)
 case("scaled_dot_product_attention", attend, r(3, 2, 4), r(3, 5, 4), r(3, 5, 4), r(2, 5))
 case("scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, m != 0), r(2, 3, 4), r(2, 5, 4), r(2, 5, 4), torch.tensor([[1, 1, 0, 0, 1]] * 3))
+case("conv_transpose2d", F.conv_transpose2d, r(2, 3, 4, 3), r(3, 4, 3, 2), r(4))
+case("conv_transpose2d", lambda x, w: F.conv_transpose2d(x, w, stride=(2, 3), padding=(1, 2), output_padding=(1, 2), groups=2, dilation=(2, 1)), r(2, 4, 5, 4), r(4, 3, 3, 4),
+     stride=[2, 3], padding=[1, 2], output_padding=[1, 2], groups=2, dilation=[2, 1])
+case("avg_pool2d", lambda x: F.avg_pool2d(x, 2), r(2, 3, 5, 4), kernel_size=2)
+case("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), r(3, 6, 7), kernel_size=3, stride=2, padding=1)
+case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (2, 1)), r(2, 3, 6, 5), output_size=[2, 1])
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "gradients.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

@@ -60,9 +60,24 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 		scores = b.step("dropped", graph.Where{}, b.Constant("", firstKeys(s, s-tail(s))), scores, b.number(math.Inf(-1)))
 	}
 	m := b.step("maximum", over("amax", -1), scores)
-	if !b.form.Online {
-		e := b.step("exp", unary("exp"), b.step("shifted", sub, scores, m))
+	once := !b.form.Online || b.form.BlockKeys == 0 || b.form.BlockKeys >= s
+	forgotten := once && b.is(maximumForgotten)
+	shifted := func() int {
+		if forgotten {
+			return scores
+		}
+		return b.step("shifted", sub, scores, m)
+	}
+	sum := func(e int) int {
 		t := b.step("sum", over("sum", -1), e)
+		if forgotten {
+			b.overflow(e, t)
+		}
+		return t
+	}
+	if !b.form.Online {
+		e := b.step("exp", unary("exp"), shifted())
+		t := sum(e)
 		p := b.may(true, b.step("probabilities", div, e, t))
 		return b.product("output", graph.MatMul{}, p, value)
 	}
@@ -70,9 +85,9 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	if b.form.CoarseExp {
 		exp = coarseExp{b.form.Lanes}
 	}
-	if b.form.BlockKeys == 0 || b.form.BlockKeys >= s {
-		e := b.step("exp", exp, b.step("shifted", sub, scores, m))
-		t := b.step("sum", over("sum", -1), e)
+	if once {
+		e := b.step("exp", exp, shifted())
+		t := sum(e)
 		p := b.may(true, b.step("probabilities_unnormalized", same, e)) // the sum is of what is not rounded
 		return b.step("output", div, b.product("weighted", graph.MatMul{}, p, value), t)
 	}

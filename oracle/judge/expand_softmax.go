@@ -77,17 +77,40 @@ func (b *builder) part(x int, shape []int, axis int) (of int, share float64) {
 func (b *builder) exponentials(x, axis int, shape []int, stored bool) (e, t, s int) {
 	m := b.step("maximum", over("amax", axis), x)
 	s = b.may(true, b.step("shifted", sub, x, m))
-	from := s
-	if b.is("kernel.maximum-not-subtracted") {
+	from, forgotten := s, b.is(maximumForgotten)
+	if forgotten {
 		from = x
 	}
 	e = b.may(false, b.step("exp", unary("exp"), from))
-	if from == x { // which is beyond float32's range from 89 on
-		b.round[e] = rounding{Format: fp16.Float32}
-	}
 	of, _ := b.part(e, shape, axis)
 	t = b.may(stored, b.step("sum", over("sum", axis), of))
+	if forgotten {
+		b.overflow(e, t)
+	}
 	return e, t, s
+}
+
+// maximumForgotten is a softmax of x itself, and not of x less its maximum.
+const maximumForgotten = "kernel.maximum-not-subtracted"
+
+// overflow puts an exp and a sum of such into float32, which ends at e^89, or into the half type of a kernel that
+// computes in it.
+func (b *builder) overflow(steps ...int) {
+	f := fp16.Float32
+	if len(b.built.figures) > 0 {
+		f = formatOf(b.figure(0))
+	}
+	for _, v := range steps {
+		b.round[v] = rounding{Format: f}
+	}
+}
+
+// inHalf is a kernel that computes in the half type that it reads.
+func inHalf(q *Question, t *trial) [][]float64 {
+	if !q.Narrow.Half() {
+		return nil
+	}
+	return [][]float64{{float64(q.Narrow)}}
 }
 
 // crossEntropy is log(sum(exp(x - m))) + m - x[target] of each row, beside the mean of x in place of x[target].

@@ -214,7 +214,8 @@ func (q *Question) alike(e *trial, all []suspect) (alike []suspect) {
 // the simplest, or, where several are as simple, all.
 func (q *Question) caused(types []graph.Type, t, e *trial, s suspect, all []suspect) (*trial, error) {
 	others := slices.DeleteFunc(q.alike(e, all), func(o suspect) bool { return o.rank == s.rank })
-	c := q.cause(simplest(append(others, s)))
+	best := simplest(append(others, s))
+	c := q.cause(best)
 	if c == nil {
 		return t, nil
 	}
@@ -223,7 +224,7 @@ func (q *Question) caused(types []graph.Type, t, e *trial, s suspect, all []susp
 			t = k
 		}
 	}
-	if !slices.Contains(t.blind, c.id) {
+	if !slices.Contains(t.blind, c.id) || t.overflows(best[0].y) { // with other figures it shows
 		t.cause = c
 	}
 	return t, nil

@@ -18,6 +18,7 @@ import (
 // families are those of the faults that have one.
 var families = map[string]family{
 	onePassID:                 {figures: onePassFactors},
+	maximumForgotten:          {figures: inHalf, plain: true},
 	operandsTF32:              {figures: otherWays, words: operandWords, plain: true},
 	"kernel.sums-in:bfloat16": {figures: otherBlocks, words: blockWords, plain: true},
 	"kernel.sums-in:float16":  {figures: otherBlocks, words: blockWords, plain: true},

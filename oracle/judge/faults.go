@@ -136,7 +136,9 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			t.zero = power / limit
 		}
 		if power < limit {
-			t.hide(id)
+			if !t.overflows(faulty) {
+				t.hide(id)
+			}
 			return
 		}
 		if amount*power > limit && math.Abs(amount-1) < max(nearAmount, amountFar/power) {
@@ -188,6 +190,16 @@ func (t *trial) kernels() [][]float64 {
 		return t.right
 	}
 	return append(slices.Clip(t.right), t.flushed)
+}
+
+// overflows reports whether a fault makes no number of what is one: that shows, and has no size.
+func (t *trial) overflows(faulty []float64) bool {
+	for i, y := range t.stored {
+		if y-y == 0 && faulty[i]-faulty[i] != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // hide notes that this data would not show a fault.

@@ -354,14 +354,16 @@ func (b *builder) pairs() (all [][2]string) {
 }
 
 // patterns are what whole networks store: the results of products; those, and what products read, as where a compiler
-// makes one kernel of all between them; of all operations but those of one number; of all that autocast does not compute
-// in float32; and of all.
+// makes one kernel of all between them; what products read, and products but those that are only added to or multiplied
+// further, as kernels of attention keep them; of all operations but those of one number; of all that autocast does not
+// compute in float32; and of all.
 func (q *Question) patterns(b *builder) (all [][]string) {
 	known := map[string]bool{}
 	for _, name := range b.names() {
 		known[name] = true
 	}
-	read := make([]bool, len(q.Graph.Values)) // by a product, as it is or moved
+	read := make([]bool, len(q.Graph.Values))    // by a product, as it is or moved
+	further := make([]bool, len(q.Graph.Values)) // in one that takes it number by number
 	for i := len(q.Graph.Nodes) - 1; i >= 0; i-- {
 		n := &q.Graph.Nodes[i]
 		if multiplied(n.Op) || moves[n.Op.Name()] && read[n.Out[0]] {
@@ -369,10 +371,16 @@ func (q *Question) patterns(b *builder) (all [][]string) {
 				read[v] = true
 			}
 		}
+		if _, is := n.Op.(graph.Binary); is {
+			for _, v := range n.In {
+				further[v] = true
+			}
+		}
 	}
 	for _, stored := range []func(n *graph.Node) bool{
 		func(n *graph.Node) bool { return multiplied(n.Op) },
 		func(n *graph.Node) bool { return multiplied(n.Op) || read[n.Out[0]] },
+		func(n *graph.Node) bool { return multiplied(n.Op) && !further[n.Out[0]] || read[n.Out[0]] },
 		func(n *graph.Node) bool { return !ofOne(n.Op) },
 		func(n *graph.Node) bool { return multiplied(n.Op) || ofOne(n.Op) },
 		func(n *graph.Node) bool { return true },

@@ -170,9 +170,17 @@ func (q *Question) types() ([]graph.Type, error) {
 	return types, nil
 }
 
-// narrowest returns the narrowest format of an input; of float32 ones that.
+// narrowest returns the narrowest format of an input, or of what the graph casts numbers to, as autocast does; of float32
+// ones that.
 func (q *Question) narrowest() fp16.Format {
 	f := fp16.Float32
+	for i := range q.Graph.Nodes {
+		if c, is := q.Graph.Nodes[i].Op.(graph.Cast); is {
+			if to, err := fp16.ParseFormat(c.Dtype); err == nil && to.Half() {
+				f = to
+			}
+		}
+	}
 	for _, t := range q.Inputs {
 		if t.Format.Half() {
 			f = t.Format

@@ -109,8 +109,10 @@ func squeezed(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
 }
 
-// narrowest is the narrowest format of all inputs: a kernel that has half numbers may round any step to them.
-func (s *Several) narrowest() fp16.Format { return (&Question{Inputs: s.Inputs}).narrowest() }
+// narrowest is that of all inputs and of the usual graph: a kernel that has half numbers may round any step to them.
+func (s *Several) narrowest() fp16.Format {
+	return (&Question{Graph: s.Graphs[0], Inputs: s.Inputs}).narrowest()
+}
 
 // row judges an output: under what explains others, then in each form, and if none is right in that which is nearest.
 func (s *Several) row(k int, found []explained) (*Row, error) {
