@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
@@ -41,6 +42,9 @@ grad.NAME by the input of that name. What it read of the forward pass, such as a
 norm's mean and rstd, is saved.NAME. ATen's backward operations, such as
 native_layer_norm_backward, have their tensors under their names, and what they
 return as output.0 and on.
+
+Of a large output whose rows can be judged by themselves a sample is judged, and the
+report says which rows, and what is missed with which chance; --all judges all.
 
 A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
 
@@ -79,6 +83,8 @@ func runKernel(c *command) error {
 	store := c.flags.String("store", "",
 		"`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
 	backward := c.flags.Bool("backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
+	all := c.flags.Bool("all", false, "judge all of a large output, and not a sample of its rows")
+	seconds := c.flags.Float64("seconds", 0, "end after about `N` seconds with the rows that were judged, which are drawn")
 	output := c.flags.String("output", "output", "`name` of the tensor that is the output")
 	batch := c.flags.Bool("batch", false, "FILE has questions: JSON lines, each the list of one's arguments; - is stdin")
 	if err := c.parse(1); err != nil {
@@ -116,7 +122,10 @@ func runKernel(c *command) error {
 	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" &&
 		(fp8 != nil || !strings.HasPrefix(*precision, "E")) {
 		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output,
-			attributes: attributes, round: round, variance: *variance, accumulate: sums}
+			attributes: attributes, round: round, variance: *variance, accumulate: sums, all: *all}
+		if *seconds > 0 {
+			a.until = time.Now().Add(time.Duration(*seconds * float64(time.Second)))
+		}
 		if *schedule != "" {
 			a.schedule = list{*schedule}
 		}

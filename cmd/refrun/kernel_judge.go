@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -31,6 +32,8 @@ type judged struct {
 	attributes, round        list
 	schedule                 list
 	variance, accumulate     string
+	all                      bool      // and not a sample of a large output
+	until                    time.Time // when to end, if it is set
 }
 
 // kernelReport is what a judged kernel's --json prints.
@@ -72,7 +75,7 @@ func (c *command) judgeKernel(path string, a judged) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	q := judge.Question{Graph: g, Output: out}
+	q := judge.Question{Graph: g, Output: out, Sample: !a.all, Until: a.until}
 	for _, n := range order {
 		q.Inputs = append(q.Inputs, tensors[n])
 	}
@@ -363,8 +366,15 @@ const mostBlind = 8
 func judgedText(r *kernelReport) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s to %s: %s\n", r.Verdict, r.Op, r.Store, plural(r.Elements, "element"))
+	if r.Sample != nil {
+		b.WriteString(indented(r.Sample.String()))
+	}
 	switch r.Verdict {
 	case judge.Pass:
+		if r.Sample != nil {
+			b.WriteString(indented("every element that was judged is what a right kernel may return"))
+			break
+		}
 		b.WriteString(indented("every element is what a right kernel may return"))
 	default:
 		b.WriteString(indented(r.Reason))

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/tensor"
 )
 
 // alone finds the single element whose error is the largest for what is expected. That is no less than the
@@ -38,7 +37,7 @@ func (q *Question) alone(t *trial, f fp16.Format) {
 	x, at := largest(q.Output.Data, 0)
 	w := farthest{law: l, of: x, chance: l.tail(x), count: 1}
 	if at >= 0 {
-		w.at = fmt.Sprintf("element %v", tensor.Index(q.offset+at, q.whole))
+		w.at = fmt.Sprintf("element %v", q.index(at))
 	}
 	t.ways[lone] = w
 }

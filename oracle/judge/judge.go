@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -37,6 +38,10 @@ type Question struct {
 	WideSums bool
 	// Attends says that a logsumexp is the lse of an attention: its exp is that of the attention, in each of its forms.
 	Attends bool
+	// Sample asks for a part of a large output whose rows can be judged by themselves: the report says which.
+	Sample bool
+	// Until, if it is set, is when judging ends with the rows that it has come to, which are drawn.
+	Until time.Time
 	// Brief asks for the verdict: of an output that fails the causes are not looked for, which take most of the time,
 	// and the contract is any that fails.
 	Brief bool
@@ -50,6 +55,7 @@ type Question struct {
 	built  built // the fault that the graph's steps have, for the question whether it explains the output
 	whole  []int // of a piece: the shape of the whole output
 	offset int   // of a piece: where it begins in it
+	at     []int // of a sample: the row of the output that each row was
 	kept   *again
 	// everywhere takes a rounding of some elements for one of all
 	everywhere bool
@@ -84,6 +90,8 @@ type Report struct {
 	Chance float64 `json:"chance"`
 	// Unjudged is why nothing was held against the output; then all figures are 0.
 	Unjudged string `json:"unjudged,omitempty"`
+	// Sample says which rows were judged; nil if all were.
+	Sample *Sample `json:"sample,omitempty"`
 	// Violations are elements that no right kernel returns.
 	Violations int    `json:"violations"`
 	Worst      *Worst `json:"worst,omitempty"`
@@ -166,6 +174,11 @@ func Check(q Question) (*Report, error) {
 	if store == fp16.Int64 { // of which every one is a float64 number
 		q.Output = &tensor.Tensor{Format: fp16.Float64, Shape: q.Output.Shape, Data: q.Output.Data}
 	}
+	all := q.Output.Shape
+	q = *q.sampled(types)
+	if types, err = q.types(); err != nil {
+		return nil, err
+	}
 	q.whole, q.kept = q.Output.Shape, new(again)
 	first, rest := q.pieces(types)
 	if err := first.fits(first.simulations()); err != nil {
@@ -175,10 +188,17 @@ func Check(q Question) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t, err = t.with(rest); err != nil {
+	t, judged, err := t.with(rest)
+	if err != nil {
 		return nil, err
 	}
 	r := q.report(t)
+	if q.at != nil {
+		if rest == nil {
+			judged = q.at
+		}
+		r.Sample = q.sample(judged, all[0])
+	}
 	r.Store = store.String()
 	if r.Verdict == Pass && r.Contract.Winograd == 0 {
 		r.Order = q.order()

@@ -215,6 +215,11 @@ const (
 	leastSpare = 1 << 10
 	// work: the greatest power that is multiplied out.
 	mostFactors = 64
+	// work: the numbers of the largest step of a question of which a sample is judged where one is asked for: of products
+	// 2048 x 2048 x 2048 is whole, 4096 x 4096 x 4096 is not.
+	mostWhole = 1 << 26
+	// work: a sample has a row of each tile of so many, and the first and the last of each of so many.
+	sampleTile, sampleCorners = 16, 64
 	// work: numbers of the largest step of the piece in which contracts and faults are looked for; of steps that are
 	// products, which cost more; and of the other pieces.
 	mostSearched, mostProduct, mostPiece = 1 << 20, 1 << 18, 1 << 19

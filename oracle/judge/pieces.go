@@ -347,14 +347,17 @@ func (q *Question) slices(rows []bool, each int) []Question {
 	return all
 }
 
-// with judges all pieces under the contract that was found. If they fail where the first did not, the worst
-// of them is searched for faults.
-func (t *trial) with(all []Question) (*trial, error) {
+// with judges all pieces under the contract that was found, or as many as there is time for, and returns the rows of a
+// sample that it came to. If they fail where the first did not, the worst of them is searched for faults.
+func (t *trial) with(all []Question) (_ *trial, judged []int, _ error) {
 	if all == nil {
-		return t, nil
+		return t, nil, nil
 	}
 	trials, failed := make([]*trial, len(all)), make([]error, len(all))
 	par.For(len(all), func(i int) {
+		if i > 0 && all[i].late() {
+			return
+		}
 		types, err := all[i].types()
 		var p *trial
 		if err == nil {
@@ -368,7 +371,14 @@ func (t *trial) with(all []Question) (*trial, error) {
 	most, sum, joined := -1.0, tally{}, ways{}
 	for i, p := range trials {
 		if failed[i] != nil {
-			return nil, failed[i]
+			return nil, nil, failed[i]
+		}
+		if p == nil {
+			continue
+		}
+		if w := &all[i]; w.at != nil {
+			row := tensor.Size(w.whole[1:])
+			judged = append(judged, w.at[w.offset/row:w.offset/row+w.Output.Shape[0]]...)
 		}
 		sum.add(&p.tally)
 		joined.add(p.ways)
@@ -379,12 +389,13 @@ func (t *trial) with(all []Question) (*trial, error) {
 	joined[everywhere] = sum.everywhere()
 	excess, region := joined.excess()
 	if t.passes() && (sum.violations > 0 || excess > 1) {
+		worst.Brief = worst.Brief || worst.late()
 		p, err := worst.search()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p.Contract, t = t.Contract, p
 	}
 	t.tally, t.ways, t.excess, t.region = sum, joined, excess, region
-	return t, nil
+	return t, judged, nil
 }

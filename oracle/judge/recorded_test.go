@@ -194,7 +194,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		joined, err := first.with(all)
+		joined, _, err := first.with(all)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,12 @@ func (q *Question) regions() []region {
 		inner /= s
 		step := inner
 		if s > 1 && step*s <= n || s > 1 && step < n && s <= mostRegions {
-			all = append(all, region{names[a], func(i int) int { return (from + i) / step % s }, s,
-				func(k int) string { return fmt.Sprintf("%s %d", names[a], k) }})
+			all = append(all, region{names[a], func(i int) int { return (from + i) / step % s }, s, func(k int) string {
+				if a == 0 {
+					k = q.place(k)
+				}
+				return fmt.Sprintf("%s %d", names[a], k)
+			}})
 		}
 	}
 	if len(shape) == 0 {
@@ -40,8 +44,10 @@ func (q *Question) regions() []region {
 	}
 	last := shape[len(shape)-1]
 	if rows := n / last; len(shape) > 2 && last > 1 && rows <= mostRegions && from%last == 0 {
-		all = append(all, region{"row", func(i int) int { return i / last }, rows,
-			func(k int) string { return fmt.Sprintf("row %v", tensor.Index(from/last+k, shape[:len(shape)-1])) }})
+		all = append(all, region{"row", func(i int) int { return i / last }, rows, func(k int) string {
+			at := q.index(k * last)
+			return fmt.Sprintf("row %v", at[:len(at)-1])
+		}})
 	}
 	if len(shape) == 1 {
 		for _, tile := range partSizes {
@@ -57,7 +63,7 @@ func (q *Question) regions() []region {
 	if len(shape) > 3 {
 		all = append(all, border(shape, from))
 	}
-	return append(all, tiles(shape, from)...)
+	return append(all, q.tiles(shape, from)...)
 }
 
 // axes are the names of an output's axes.
@@ -105,7 +111,7 @@ func border(shape []int, from int) region {
 }
 
 // tiles divides the last two axes into squares.
-func tiles(shape []int, from int) (all []region) {
+func (q *Question) tiles(shape []int, from int) (all []region) {
 	last, height := shape[len(shape)-1], shape[len(shape)-2]
 	for _, tile := range tileSizes {
 		if tile >= last && tile >= height {
@@ -125,7 +131,11 @@ func tiles(shape []int, from int) (all []region) {
 				if r+tile > height || c+tile > last {
 					what = "the last, partial tile"
 				}
-				return fmt.Sprintf("%s of rows %d to %d, columns %d to %d", what, r, min(height, r+tile)-1, c, min(last, c+tile)-1)
+				first, end := r, min(height, r+tile)-1
+				if len(shape) == 2 {
+					first, end = q.between(r, end+1)
+				}
+				return fmt.Sprintf("%s of rows %d to %d, columns %d to %d", what, first, end, c, min(last, c+tile)-1)
 			},
 		})
 	}

@@ -3,8 +3,6 @@ package judge
 import (
 	"fmt"
 	"math"
-
-	"github.com/refrun/refrun/tensor"
 )
 
 // tally is what is counted of an output, and of the simulated right kernels beside it; those of pieces add
@@ -152,9 +150,7 @@ func (q *Question) count(t *trial) {
 	}
 	if at >= 0 {
 		lo, hi := t.interval(f, at)
-		n.worst = &Worst{
-			tensor.Index(q.offset+at, q.whole), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi),
-		}
+		n.worst = &Worst{q.index(at), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi)}
 	}
 }
 

@@ -133,7 +133,8 @@ def _flags(attributes: Mapping[str, Any]) -> List[str]:
 
 def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
                  accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
-                 store: Optional[str] = None, variance: Optional[str] = None, report: Union[str, Path, None] = None, **attributes: Any) -> Report:
+                 store: Optional[str] = None, variance: Optional[str] = None, everything: bool = False, seconds: Optional[float] = None,
+                 report: Union[str, Path, None] = None, **attributes: Any) -> Report:
     """Says whether the output of one kernel is what a right kernel may return.
 
     op is ATen's name of the operation ("softmax", "layer_norm", "matmul", "conv2d",
@@ -165,6 +166,10 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     A kernel may return several outputs, which are judged in one report with a row for each: of an operation by name
     {"output": y, "mean": mean, "rstd": rstd} of norms and {"output": y, "lse": lse} of an attention; of a function a list, in
     the order in which it returns them.
+
+    Of a large output whose rows can be judged by themselves, such as a product of 4096 x 4096 matrices, a sample is judged,
+    and `sample` says how many rows, and what is missed with which chance; with everything=True all are. seconds ends after
+    about so long with the rows that were judged by then.
 
     report names an HTML file to write.
 
@@ -205,6 +210,10 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("variance", variance)):
         if value is not None:
             args += ["--" + flag, value]
+    if everything:
+        args.append("--all")
+    if seconds is not None:
+        args += ["--seconds", str(seconds)]
     if schedule:
         args += ["--schedule", ",".join(f"{k}={v}" for k, v in schedule.items())]
     if round:
