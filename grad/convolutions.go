@@ -10,7 +10,10 @@ import (
 
 // convolutions are the rules of convolutions of images.
 func convolutions() map[string]rule {
-	return map[string]rule{"conv2d": convolution, "conv_transpose2d": transposed, "max_pool2d": maxPool, "avg_pool2d": avgPool, "adaptive_avg_pool2d": adaptivePool}
+	return map[string]rule{
+		"conv2d": convolution, "conv_transpose2d": transposed,
+		"max_pool2d": maxPool, "avg_pool2d": avgPool, "adaptive_avg_pool2d": adaptivePool,
+	}
 }
 
 // convolution: the transposed convolution of d with the same weights, and for them the convolution of the input, its
@@ -72,7 +75,8 @@ func (s *step) byBias() {
 	}
 }
 
-// byKernel is the gradient by the weights [OC,IC/groups,KH,KW] of a convolution of images that gives what d is by, group by group.
+// byKernel is the gradient by the weights [OC,IC/groups,KH,KW] of a convolution of images that gives what d is by,
+// group by group.
 func (s *step) byKernel(p conv.Params, groups, images, d int) int {
 	w := s.shape(s.in[1])
 	q := p

@@ -10,13 +10,16 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestOverflow: a softmax that does not subtract the maximum has its name where it overflows, too: then a few results are
-// NaN, Inf/Inf, and all others right.
+// TestOverflow: a softmax that does not subtract the maximum has its name where it overflows, too: then a few results
+// are NaN, Inf/Inf, and all others right.
 func TestOverflow(t *testing.T) {
 	for _, of := range []struct {
 		store, in fp16.Format
 		scale     float64
-	}{{fp16.Float32, fp16.Float32, 60}, {fp16.Float32, fp16.Float32, 200}, {fp16.BFloat16, fp16.Float32, 60}, {fp16.Float16, fp16.Float16, 30}, {fp16.BFloat16, fp16.BFloat16, 60}} {
+	}{
+		{fp16.Float32, fp16.Float32, 60}, {fp16.Float32, fp16.Float32, 200}, {fp16.BFloat16, fp16.Float32, 60},
+		{fp16.Float16, fp16.Float16, 30}, {fp16.BFloat16, fp16.BFloat16, 60},
+	} {
 		r := rand.New(rand.NewPCG(1, 2))
 		x, y := tensor.New(of.store, 8, 64), tensor.New(of.store, 8, 64)
 		for i := range x.Data {

@@ -11,9 +11,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Sample says which rows of an output were judged, where it was not all of them: the first and the last of each 64, and in
-// each 16 one that was drawn. So a wrong tile of 16 rows or more, from a multiple of 16 on, has a row among them, in all
-// of its columns. Of a judgement that was ended at its time, those that it came to.
+// Sample says which rows of an output were judged, where it was not all of them: the first and the last of each 64, and
+// in each 16 one that was drawn. So a wrong tile of 16 rows or more, from a multiple of 16 on, has a row among them, in
+// all of its columns. Of a judgement that was ended at its time, those that it came to.
 type Sample struct {
 	Rows int `json:"rows"` // that were judged
 	Of   int `json:"of"`
@@ -35,13 +35,14 @@ func (s *Sample) String() string {
 	if s.Missed == 0 {
 		text += "; each tile of 16 rows has one of them"
 	} else {
-		text += fmt.Sprintf("; a wrong tile of 16 rows is missed with a chance of %.2g", float64(s.Missed)/float64(s.Tiles))
+		missed := float64(s.Missed) / float64(s.Tiles)
+		text += fmt.Sprintf("; a wrong tile of 16 rows is missed with a chance of %.2g", missed)
 	}
 	return text + fmt.Sprintf(", and a row that alone is wrong is missed with a chance of %.2g", s.MissedRow)
 }
 
-// sampled is the question about some rows of a large one, or all of them in the order of a sample where a time is set; q
-// itself where there are no rows that could be judged by themselves.
+// sampled is the question about some rows of a large one, or all of them in the order of a sample where a time is set;
+// q itself where there are no rows that could be judged by themselves.
 func (q *Question) sampled(types []graph.Type) *Question {
 	shape := q.Output.Shape
 	if len(shape) < 2 || !q.Sample && q.Until.IsZero() {
@@ -68,8 +69,8 @@ func (q *Question) sampled(types []graph.Type) *Question {
 	return &p
 }
 
-// drawn are the rows of a sample, in their order, or in one that is drawn where a time is set. What is drawn follows from
-// the output, so that no kernel knows it before.
+// drawn are the rows of a sample, in their order, or in one that is drawn where a time is set. What is drawn follows
+// from the output, so that no kernel knows it before.
 func (q *Question) drawn(n int) (all []int) {
 	seed := uint64(len(q.Output.Data))
 	for _, v := range q.Output.Data {
@@ -106,7 +107,8 @@ func besidesOf(rows []int, n int) (all []int) {
 			all = append(all, i)
 		}
 	}
-	rand.New(rand.NewPCG(uint64(n), uint64(len(rows)))).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	r := rand.New(rand.NewPCG(uint64(n), uint64(len(rows))))
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
@@ -157,7 +159,8 @@ func (q *Question) sample(judged []int, n int) *Sample {
 	for _, i := range judged {
 		seen[i/sampleTile] = true
 	}
-	s := &Sample{Rows: len(judged), Of: n, Tiles: len(seen), MissedRow: 1 - float64(len(judged))/float64(n), Ended: len(judged) < len(q.at)}
+	s := &Sample{Rows: len(judged), Of: n, Tiles: len(seen), Ended: len(judged) < len(q.at)}
+	s.MissedRow = 1 - float64(len(judged))/float64(n)
 	for _, is := range seen {
 		if !is {
 			s.Missed++

@@ -14,7 +14,8 @@ import (
 func product(t *testing.T, m, k, n int) judge.Question {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, uint64(m)))
-	a, b, y := tensor.New(fp16.BFloat16, m, k), tensor.New(fp16.BFloat16, k, n), tensor.New(fp16.BFloat16, m, n)
+	a, b := tensor.New(fp16.BFloat16, m, k), tensor.New(fp16.BFloat16, k, n)
+	y := tensor.New(fp16.BFloat16, m, n)
 	for _, x := range []*tensor.Tensor{a, b} {
 		for i := range x.Data {
 			x.Data[i] = fp16.BFloat16.Round(r.NormFloat64())
@@ -36,8 +37,8 @@ func product(t *testing.T, m, k, n int) judge.Question {
 	return judge.Question{Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: y}
 }
 
-// TestSample: of a large product a sample of rows is judged, whose places are the output's. A wrong tile of 16 rows is in it
-// wherever it is.
+// TestSample: of a large product a sample of rows is judged, whose places are the output's. A wrong tile of 16 rows is in
+// it wherever it is.
 func TestSample(t *testing.T) {
 	const m, n = 8192, 8192
 	q := product(t, m, 2, n)
@@ -47,7 +48,8 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.Sample
-	if r.Verdict != judge.Pass || s == nil || s.Missed != 0 || s.Of != m || s.Rows < m/16 || s.Rows > m/16+m/32 || r.Elements != s.Rows*n || s.Ended {
+	if r.Verdict != judge.Pass || s == nil || s.Missed != 0 || s.Of != m || s.Rows < m/16 || s.Rows > m/16+m/32 ||
+		r.Elements != s.Rows*n || s.Ended {
 		t.Fatalf("%s, %+v, %d elements", r.Verdict, s, r.Elements)
 	}
 	for i := 5 * 16; i < 6*16; i++ {
@@ -61,7 +63,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestUntil: where the time is over, a part of the rows was judged, and the report says how many. With time enough all are.
+// TestUntil: where the time is over, a part of the rows was judged, and the report says how many. With time enough all
+// are.
 func TestUntil(t *testing.T) {
 	const m = 8192
 	q := product(t, m, 2, 256)
@@ -70,7 +73,8 @@ func TestUntil(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := r.Sample; r.Verdict != judge.Pass || s == nil || !s.Ended || s.Rows == 0 || s.Rows >= m || r.Elements != s.Rows*256 {
+	s := r.Sample
+	if r.Verdict != judge.Pass || s == nil || !s.Ended || s.Rows == 0 || s.Rows >= m || r.Elements != s.Rows*256 {
 		t.Errorf("%s, %+v, %d elements", r.Verdict, r.Sample, r.Elements)
 	}
 	q.Until = time.Now().Add(time.Hour)
@@ -78,7 +82,8 @@ func TestUntil(t *testing.T) {
 	if r, err = judge.Check(q); err != nil {
 		t.Fatal(err)
 	}
-	if at := r.Worst.Index; r.Verdict != judge.Fail || r.Sample != nil || r.Elements != m*256 || at[0] != 4242 || at[1] != 17 {
+	at := r.Worst.Index
+	if r.Verdict != judge.Fail || r.Sample != nil || r.Elements != m*256 || at[0] != 4242 || at[1] != 17 {
 		t.Errorf("%s at %v of %d elements", r.Verdict, at, r.Elements)
 	}
 }

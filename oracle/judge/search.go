@@ -170,8 +170,8 @@ func (q *Question) types() ([]graph.Type, error) {
 	return types, nil
 }
 
-// narrowest returns the narrowest format of an input, or of what the graph casts numbers to, as autocast does; of float32
-// ones that.
+// narrowest returns the narrowest format of an input, or of what the graph casts numbers to, as autocast does; of
+// float32 ones that.
 func (q *Question) narrowest() fp16.Format {
 	f := fp16.Float32
 	for i := range q.Graph.Nodes {
