@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle/gradient"
+	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/kernel"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -70,6 +71,7 @@ func runKernel(c *command) error {
 	precision := c.flags.String("precision", "",
 		"`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
 	device := c.flags.String("accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; "+
+		"of products in parts "+strings.Join(judge.Emulations(), ", ")+"; "+
 		"or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
 	network := c.flags.String("graph", "",
 		"`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
@@ -93,12 +95,16 @@ func runKernel(c *command) error {
 	if *batch {
 		return c.judgeBatch(c.pos[0])
 	}
-	sums := ""
+	sums, emulation := "", ""
 	switch *device {
 	case "float32":
 		*device = ""
 	case "float16", "bfloat16":
 		sums, *device = *device, ""
+	default:
+		if slices.Contains(judge.Emulations(), *device) {
+			emulation, *device = *device, ""
+		}
 	}
 	q := kernel.Question{Op: *op}
 	switch {
@@ -122,7 +128,8 @@ func runKernel(c *command) error {
 	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" &&
 		(fp8 != nil || !strings.HasPrefix(*precision, "E")) {
 		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output,
-			attributes: attributes, round: round, variance: *variance, accumulate: sums, all: *all}
+			attributes: attributes, round: round, variance: *variance, accumulate: sums, emulation: emulation,
+			all: *all}
 		if *seconds > 0 {
 			a.until = time.Now().Add(time.Duration(*seconds * float64(time.Second)))
 		}

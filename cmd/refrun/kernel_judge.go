@@ -32,6 +32,7 @@ type judged struct {
 	attributes, round        list
 	schedule                 list
 	variance, accumulate     string
+	emulation                string    // one of judge.Emulations, or ""
 	all                      bool      // and not a sample of a large output
 	until                    time.Time // when to end, if it is set
 }
@@ -206,6 +207,7 @@ func (a *judged) claim() (*judge.Contract, error) {
 	if slices.Contains(c.Round, "probabilities_unnormalized") {
 		c.Online = true
 	}
+	c.Operands = a.emulation
 	if a.precision == "tf32" {
 		c.Operands = "tf32"
 	}

@@ -147,6 +147,8 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 		return binary(op, in, out[0])
 	case graph.Unary, graph.Act, coarseExp, symmetric:
 		return function(op, in[0], out[0])
+	case split:
+		return op.bound(in[0], out[0])
 	case cumprod:
 		return op.bound(in[0], out[0], acc), nil
 	}

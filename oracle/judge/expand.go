@@ -49,7 +49,7 @@ type Form struct {
 	// function.
 	Powers string `json:"powers,omitempty"`
 	// Operands is the format to which the operands of products are rounded first, tf32
-	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16; "" for none.
+	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none.
 	Operands string `json:"operands,omitempty"`
 	// Scalars is the format to which numbers that are written in a graph are rounded first, such as 0.1 in
 	// x * 0.1: float16 or bfloat16, as by JAX; "" is float32. "float16 but of products" and "bfloat16 but of

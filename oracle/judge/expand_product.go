@@ -44,7 +44,11 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 	if op.Name() == "addmm" {
 		first = 1
 	}
-	in[first], in[first+1] = b.operand(in[first]), b.operand(in[first+1])
+	x, y, is := b.emulated(op, in[first], in[first+1])
+	if !is {
+		x, y = b.operand(x), b.operand(y)
+	}
+	in[first], in[first+1] = x, y
 	return b.summed(name, op, in...)
 }
 

@@ -19,6 +19,7 @@ import (
 var families = map[string]family{
 	onePassID:                 {figures: onePassFactors},
 	maximumForgotten:          {figures: inHalf, plain: true},
+	operandsSplit:             {figures: coarserWays, words: coarserWords},
 	operandsTF32:              {figures: otherWays, words: operandWords, plain: true},
 	"kernel.sums-in:bfloat16": {figures: otherBlocks, words: blockWords, plain: true},
 	"kernel.sums-in:float16":  {figures: otherBlocks, words: blockWords, plain: true},

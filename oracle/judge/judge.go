@@ -176,8 +176,10 @@ func Check(q Question) (*Report, error) {
 	}
 	all := q.Output.Shape
 	q = *q.sampled(types)
-	if types, err = q.types(); err != nil {
-		return nil, err
+	if q.at != nil {
+		if types, err = q.types(); err != nil {
+			return nil, err
+		}
 	}
 	q.whole, q.kept = q.Output.Shape, new(again)
 	first, rest := q.pieces(types)

@@ -37,8 +37,8 @@ func product(t *testing.T, m, k, n int) judge.Question {
 	return judge.Question{Graph: g, Inputs: []*tensor.Tensor{a, b}, Output: y}
 }
 
-// TestSample: of a large product a sample of rows is judged, whose places are the output's. A wrong tile of 16 rows is in
-// it wherever it is.
+// TestSample: of a large product a sample of rows is judged, whose places are the output's. A wrong tile of 16 rows is
+// in it wherever it is.
 func TestSample(t *testing.T) {
 	const m, n = 8192, 8192
 	q := product(t, m, 2, n)

@@ -71,6 +71,8 @@ var kernels = []Row{
 		Advice: "turn TF32 off, or claim it"},
 	{ID: "kernel.operands-in:bfloat16", Name: "the operands of products are rounded to bfloat16", Verdict: precise,
 		Advice: "keep the operands in float32"},
+	{ID: "kernel.operands-split", Name: "products are those of operands in parts", Verdict: precise,
+		Advice: "say so, as accumulate, or use more parts"},
 	{ID: "kernel.sums-in:bfloat16", Name: "sums are kept in bfloat16", Verdict: precise,
 		Advice: "accumulate in float32, or say that it accumulates in bfloat16"},
 	{ID: "kernel.sums-in:float16", Name: "sums are kept in float16", Verdict: precise,

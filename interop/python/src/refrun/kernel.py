@@ -149,7 +149,8 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     attention, variance "one_pass" of a norm.
 
     accumulate="float16" or "bfloat16" says that sums are kept in that format, which is a fault of a kernel
-    that does not say so. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
+    that does not say so. "3xtf32", "bf16x3", "bf16x6" and "bf16x9" say that products of float32 numbers are those of their
+    parts. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
     that device's very bits, with schedule={"split_k": n} to those of n parts of K. Operands of E4M3 and
     E5M2 need a precision of that name.
 
