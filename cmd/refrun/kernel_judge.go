@@ -373,11 +373,9 @@ func judgedText(r *kernelReport) string {
 	}
 	switch r.Verdict {
 	case judge.Pass:
-		if r.Sample != nil {
-			b.WriteString(indented("every element that was judged is what a right kernel may return"))
-			break
+		if r.Sample == nil {
+			b.WriteString(indented("every element is what a right kernel may return"))
 		}
-		b.WriteString(indented("every element is what a right kernel may return"))
 	default:
 		b.WriteString(indented(r.Reason))
 		switch r.Known {

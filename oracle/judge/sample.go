@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -72,11 +74,12 @@ func (q *Question) sampled(types []graph.Type) *Question {
 // drawn are the rows of a sample, in their order, or in one that is drawn where a time is set. What is drawn follows
 // from the output, so that no kernel knows it before.
 func (q *Question) drawn(n int) (all []int) {
-	seed := uint64(len(q.Output.Data))
+	of, number := fnv.New64a(), [8]byte{}
 	for _, v := range q.Output.Data {
-		seed = (seed ^ math.Float64bits(v)) * 0x100000001b3
+		binary.LittleEndian.PutUint64(number[:], math.Float64bits(v))
+		of.Write(number[:])
 	}
-	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	r := rand.New(rand.NewPCG(of.Sum64(), uint64(n)))
 	taken := make([]bool, n)
 	take := func(i int) {
 		if !taken[i] {
