@@ -1,7 +1,7 @@
 package judge
 
 import (
-	"encoding/binary"
+	endian "encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -76,7 +76,7 @@ func (q *Question) sampled(types []graph.Type) *Question {
 func (q *Question) drawn(n int) (all []int) {
 	of, number := fnv.New64a(), [8]byte{}
 	for _, v := range q.Output.Data {
-		binary.LittleEndian.PutUint64(number[:], math.Float64bits(v))
+		endian.LittleEndian.PutUint64(number[:], math.Float64bits(v))
 		of.Write(number[:])
 	}
 	r := rand.New(rand.NewPCG(of.Sum64(), uint64(n)))
