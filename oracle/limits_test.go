@@ -23,8 +23,8 @@ var rooms = map[string]map[string]int{
 }
 
 // arithmetic are the files of the operations themselves: the numbers in them are of an operation's definition, or of
-// its bound, beside its derivation.
-var arithmetic = regexp.MustCompile(`^(bound.*|expand.*|chance|function|others|resize|steps|thin|scratch)\.go$`)
+// its bound, beside its derivation, or of a published generator.
+var arithmetic = regexp.MustCompile(`^(bound.*|expand.*|chance|function|mix|others|resize|steps|thin|scratch)\.go$`)
 
 // TestNumbersThatDecide: each room has its numbers in limits.go, each with its class, and no others: elsewhere there is
 // no constant of a package, and, in what is compared, multiplied or divided, no number but 0, 1, 2 and 1/2. Numbers of
