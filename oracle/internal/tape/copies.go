@@ -89,23 +89,25 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// values are some numbers of a draw, spread over all of them, of which few should be the same.
+// values are some numbers of a draw, spread over all of them, of which few should be the same. They are not equally
+// far apart: of a row and the same row from its other end every second number has none in common.
 type values struct {
 	grain float64
-	every int
-	next  int // how many numbers from here the next one is
+	every uint64 // how far they are apart, on average
+	next  int    // how many numbers from here the next one is
 	some  []float64
 }
 
 // newValues is for so many numbers. So few are kept that three of four must differ.
 func newValues(numbers, grain float64) *values {
 	most := min(1<<16, math.Floor(1/(4*grain)))
-	return &values{grain: grain, every: int(max(1, math.Ceil(numbers/most)))}
+	return &values{grain: grain, every: uint64(max(1, math.Ceil(numbers/most)))}
 }
 
 func (d *values) add(v []float64) {
-	for ; d.next < len(v); d.next += d.every {
+	for d.next < len(v) {
 		d.some = append(d.some, math.Abs(v[d.next]))
+		d.next += 1 + int(mix(uint64(len(d.some)))%(2*d.every-1))
 	}
 	d.next -= len(v)
 }
