@@ -83,7 +83,9 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 		if !c.HasFolder() {
 			missing, want = "--tape", "the file of the device's draws"
 		}
-		return nil, fmt.Errorf("%s: missing, and %s has no torch.version: want %s, the stream they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown", missing, c.File, want)
+		return nil, fmt.Errorf("%s: missing, and %s has no torch.version: want %s, the stream "+
+			"they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown",
+			missing, c.File, want)
 	case name == "tape" && op.HasNoise() && c.Noise == nil && !c.HasFolder():
 		return nil, errors.New("--tape: missing: want the file of the device's draws, or another --noise")
 	}
@@ -118,7 +120,8 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	if budget > 0 {
 		f.Until = time.Now().Add(budget)
 	}
-	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, tape.Check, noisestat.Check, replay.Check, probe.Check}
+	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, tape.Check, noisestat.Check,
+		replay.Check, probe.Check}
 	switch {
 	case e.Case.Step != nil:
 		var err error
@@ -160,7 +163,8 @@ func checkStep(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Re
 	if err != nil {
 		return nil, err
 	}
-	e := &evidence.Evidence{Ctx: ctx, Case: c, Mode: o.Mode, Watch: o.Progress, States: states[0], More: states[1:], Stream: &rollout.Stream{Name: c.Step.Noise()}}
+	e := &evidence.Evidence{Ctx: ctx, Case: c, Mode: o.Mode, Watch: o.Progress, States: states[0], More: states[1:],
+		Stream: &rollout.Stream{Name: c.Step.Noise()}}
 	return examine(e, o.Budget, c.Trajectory.Path)
 }
 
@@ -170,7 +174,8 @@ func holds(s *rollout.States, wide fp16.Format, name, claim string) error {
 		for t := range s.T {
 			for i, v := range s.At(m, t) {
 				if measure.Finite(v) && !wide.Holds(v) {
-					return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, as %s claims", name, s.Called(), (m*s.T+t)*s.CHW()+i, v, wide, claim)
+					return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, as %s claims", name, s.Called(),
+						(m*s.T+t)*s.CHW()+i, v, wide, claim)
 				}
 			}
 		}

@@ -45,7 +45,9 @@ func (c *checker) others(k lower.Contract) (all []judge.Other) {
 }
 
 // asked asks a step of a question with other inputs, which are nil where there is none.
-func (c *checker) asked(k lower.Contract, inputs func(p place) ([]*tensor.Tensor, error)) func(i int) (judge.Question, error) {
+func (c *checker) asked(
+	k lower.Contract, inputs func(p place) ([]*tensor.Tensor, error),
+) func(i int) (judge.Question, error) {
 	return func(i int) (judge.Question, error) {
 		in, err := inputs(c.places[i])
 		if in == nil || err != nil {
@@ -119,7 +121,8 @@ func (c *checker) otherGraphs(k lower.Contract, add adding) {
 			for a := range inputs {
 				for b, of := range inputs {
 					past := c.Case.Step.States[of.State].Past
-					if of.Kind == kindState && inputs[a].Kind == kindState && of.State == inputs[a].State && of.Age == past-inputs[a].Age {
+					if of.Kind == kindState && inputs[a].Kind == kindState && of.State == inputs[a].State &&
+						of.Age == past-inputs[a].Age {
 						turned[a] = in[b]
 					}
 				}
