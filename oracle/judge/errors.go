@@ -11,23 +11,23 @@ import (
 type errorsOf struct {
 	from *rand.PCG
 	r    *rand.Rand
-	key  uint64
+	key  uint64 // of the kernel and the step
 }
 
 // newErrors are those of kernel m.
 func newErrors(m int) errorsOf {
 	from := new(rand.PCG)
-	return errorsOf{from, rand.New(from), mixed(uint64(m))}
+	return errorsOf{from, rand.New(from), uint64(m) << 32}
 }
 
 // step are those of the step that makes a value.
 func (e errorsOf) step(value int) errorsOf {
-	e.key = mixed(e.key + uint64(value))
+	e.key += uint64(value)
 	return e
 }
 
 // number draws what a number is off by.
 func (e errorsOf) number(v float64) *rand.Rand {
-	e.from.Seed(mixed(math.Float64bits(v)), e.key)
+	e.from.Seed(math.Float64bits(v), e.key)
 	return e.r
 }
