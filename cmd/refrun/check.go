@@ -39,7 +39,7 @@ example: refrun check --onnx m.onnx --input x=x.npy --output y.npz --layers laye
 type checkFlags struct {
 	dir, config, weights, trajectory, layers, tape string
 	claim, autocast, noise                         string
-	report, junit, csv, finding                    string
+	report, junit, csv, finding, only              string
 	budget                                         time.Duration
 }
 
@@ -67,11 +67,16 @@ func check(c *command) error {
 	f.StringVar(&w.csv, "csv", "", "write the errors by step and channel as a CSV `file`")
 	f.StringVar(&w.finding, "finding", "",
 		"`ID` of a finding, as the JSON has it: report nothing else, and fail if there is none")
+	f.StringVar(&w.only, "only", "", "`what` fails: proved, what no right device returns, and not what is known by odds; "+
+		"then the exit code is 0 and JUnit has it as skipped (default all)")
 	m, outputs := c.modelFlags(), list{}
 	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, "+
 		"or a FILE of all outputs by their names; may be repeated")
 	if err := c.parse(0); err != nil {
 		return err
+	}
+	if w.only != "" && w.only != report.Proved {
+		return fmt.Errorf("--only: %.60q: want proved", w.only)
 	}
 	if w.budget < 0 {
 		return fmt.Errorf("--budget: %v: want 0 (no limit) or more", w.budget)
@@ -141,7 +146,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	out := checkReport{Case: cs.Dir, PrecisionRequested: requested, PrecisionUsed: used,
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(),
 		PeakBytes: peakBytes(), Report: r}
-	r.Notes = append(ignoredNotes(cs), r.Notes...)
+	r.Only, r.Notes = w.only, append(ignoredNotes(cs), r.Notes...)
 	for i := range r.Findings {
 		r.Findings[i].Command = w.again(r.Findings[i].ID)
 	}
@@ -165,14 +170,14 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 		for _, f := range r.Findings {
 			c.printf("%s\n", render.Line(f))
 		}
-		return cmp.Or(unwritten, verdictError(r.Verdict))
+		return cmp.Or(unwritten, verdictError(r))
 	}
 	c.print(out.Text)
 	c.printf("%s s on %s (%s)\n", num(diff.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
 	if unwritten != nil {
 		return unwritten
 	}
-	return verdictError(r.Verdict)
+	return verdictError(r)
 }
 
 // again is a line for a shell that repeats the check and shows a finding.
@@ -180,7 +185,7 @@ func (w *checkFlags) again(id string) string {
 	line := checkOf([][2]string{
 		{"case", w.dir}, {"config", w.config}, {"weights", w.weights}, {"trajectory", w.trajectory},
 		{"layers", w.layers}, {"tape", w.tape},
-		{"claim", w.claim}, {"autocast", w.autocast}, {"noise", w.noise}, {"finding", id},
+		{"claim", w.claim}, {"autocast", w.autocast}, {"noise", w.noise}, {"finding", id}, {"only", w.only},
 	})
 	if w.budget != usualBudget {
 		line += " --budget " + w.budget.String()

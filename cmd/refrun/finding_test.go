@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,5 +50,52 @@ func TestFindings(t *testing.T) {
 	if got, want := w.again("norm.eps:0.0001"),
 		`refrun check --case 'it'\''s a case' --noise torch-cuda:108 --finding norm.eps:0.0001`; got != want {
 		t.Errorf("command %s: want %s", got, want)
+	}
+}
+
+// TestOnlyProved: with --only proved a fault that is known by odds is told and fails no build; NaNs do, since no right
+// device returns them there.
+func TestOnlyProved(t *testing.T) {
+	f := newFolder(t)
+	v, err := f.tensor("trajectory", "trajectory").Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, shape := f.tensor("trajectory", "trajectory").DType, []int{2, 3, 3, 20, 20}
+	checked := func(v []float64, flags ...string) result {
+		f.put("trajectory", floats(t, "trajectory", kind, shape, v...))
+		return refrun(t, append([]string{"check", "--case", f.write(), "--json"}, flags...)...)
+	}
+	off, none := slices.Clone(v), slices.Clone(v)
+	for i := range 200 {
+		off[2400+i] = -v[2400+i]
+		none[2400+i] = math.NaN()
+	}
+	for _, c := range []struct {
+		name  string
+		of    []float64
+		flags []string
+		code  int
+		known string
+	}{
+		{"odds", off, nil, exitFailed, "odds"},
+		{"odds, only proved", off, []string{"--only", "proved"}, exitOK, "odds"},
+		{"proved", none, nil, exitFailed, "proved"},
+		{"proved, only proved", none, []string{"--only", "proved"}, exitFailed, "proved"},
+	} {
+		got := checked(c.of, c.flags...)
+		var r struct {
+			Verdict  string
+			Findings []struct{ Known string }
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
+			t.Fatal(err)
+		}
+		if got.code != c.code || !strings.HasPrefix(r.Verdict, "FAIL") || len(r.Findings) == 0 || r.Findings[0].Known != c.known {
+			t.Errorf("%s: code %d, %+v", c.name, got.code, r)
+		}
+	}
+	if got := refrun(t, "check", "--case", f.write(), "--only", "odds"); got.code != exitUsage || !strings.Contains(got.stderr, `--only: "odds": want proved`) {
+		t.Errorf("--only odds: code %d, %s", got.code, got.stderr)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"
@@ -379,9 +380,9 @@ func judgedText(r *kernelReport) string {
 	default:
 		b.WriteString(indented(r.Reason))
 		switch r.Known {
-		case judge.Proved:
+		case report.Proved:
 			b.WriteString(indented("proved: outside the interval of all right kernels"))
-		case judge.ByOdds:
+		case report.ByOdds:
 			b.WriteString(indented(fmt.Sprintf("odds: of right kernels %.1g have such errors", r.Chance)))
 		}
 		if r.Fault != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -182,7 +183,7 @@ func TestKernelFits(t *testing.T) {
 		return most
 	}
 	r := &kernelReport{Op: "scaled_dot_product_attention", Report: &judge.Report{
-		Verdict: judge.Fail, Known: judge.ByOdds, Chance: 1e-300, Store: "bfloat16", Elements: 1 << 30,
+		Verdict: judge.Fail, Known: report.ByOdds, Chance: 1e-300, Store: "bfloat16", Elements: 1 << 30,
 		Violations: 1 << 30, Flips: 1 << 30, Expected: 1 << 30, Errors: 1.234e+300, Close: 1 << 30,
 		Reason: "1073741824 of 1073741824 elements are what no right kernel returns",
 		Region: "the last, partial tile of rows 1048448 to 1048575, columns 1048448 to 1048575",
@@ -228,8 +229,8 @@ func judgedPairs() []pair {
 	wrong := say(func(r *kernelReport) {
 		r.Verdict, r.Reason, r.Fault, r.Advice, r.Region = judge.Fail, "reason", "f", "a", "axis 0 at 1"
 	})
-	proved := say(func(r *kernelReport) { r.Verdict, r.Known = judge.Fail, judge.Proved })
-	odds := say(func(r *kernelReport) { r.Verdict, r.Known, r.Chance = judge.Fail, judge.ByOdds, 2e-9 })
+	proved := say(func(r *kernelReport) { r.Verdict, r.Known = judge.Fail, report.Proved })
+	odds := say(func(r *kernelReport) { r.Verdict, r.Known, r.Chance = judge.Fail, report.ByOdds, 2e-9 })
 	empty := say(func(r *kernelReport) { r.Verdict, r.Flips = judge.NoPower, 0 })
 	unjudged := say(func(r *kernelReport) { r.Verdict, r.Flips, r.Unjudged = judge.NoPower, 0, "why" })
 	claimed := say(func(r *kernelReport) { r.Claimed = true })

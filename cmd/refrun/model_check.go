@@ -42,12 +42,12 @@ func (m *modelFlags) again(outputs list, w *checkFlags) string {
 	for _, out := range outputs {
 		flags = append(flags, [2]string{"output", out})
 	}
-	return checkOf(append(flags, [][2]string{{"layers", w.layers}, {"claim", w.claim}, {"autocast", w.autocast}}...))
+	return checkOf(append(flags, [][2]string{{"layers", w.layers}, {"claim", w.claim}, {"autocast", w.autocast}, {"only", w.only}}...))
 }
 
 // checkModel judges one evaluation of a network.
 func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
-	if err := m.alone(c.flags, "output", "layers", "claim", "autocast", "budget", "report", "junit"); err != nil {
+	if err := m.alone(c.flags, "output", "layers", "claim", "autocast", "budget", "report", "junit", "only"); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -88,7 +88,7 @@ func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.path(), err)
 	}
-	r.Notes = append(r.Notes, layerNotes(unknown)...)
+	r.Only, r.Notes = w.only, append(r.Notes, layerNotes(unknown)...)
 	out := modelCheckReport{Model: m.path(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began),
 		time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Text: render.Text(r), Report: r}
 	r.Made = made(m.path(), m.again(outputs, w))
@@ -100,7 +100,7 @@ func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
 	}
 	c.print(out.Text)
 	c.printf("%s s on %s (%s)\n", num(diff.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
-	return cmp.Or(unwritten, verdictError(r.Verdict))
+	return cmp.Or(unwritten, verdictError(r))
 }
 
 // layerNotes says which of the tensors of --layers have not been judged.
@@ -112,14 +112,14 @@ func layerNotes(unknown []string) []string {
 }
 
 // verdictError returns the error whose exit code a verdict has.
-func verdictError(v report.Verdict) error {
-	switch v.Code() {
-	case exitOK:
-		return nil
-	case exitNoPower:
+func verdictError(r *report.Report) error {
+	switch {
+	case r.Fails():
+		return errFailed
+	case r.Verdict == report.NoPower:
 		return errNoPower
 	}
-	return errFailed
+	return nil
 }
 
 // short lists the first few names.

@@ -127,7 +127,10 @@ func (p *piece) exact() ([]float64, error) { return lower.Exact(p.graph, p.input
 // fail adds a finding.
 func (f *findings) fail(p *piece, a answer) {
 	x := report.Finding{Verdict: f.kind(p, a), Gate: "statistics", Step: 1, Realization: -1, Layer: p.name,
-		Slice: a.Region, Diagnosis: a.Fault, Excess: diff.Number(a.Errors)}
+		Slice: a.Region, Diagnosis: a.Fault, Known: a.Known, Chance: a.Chance, Excess: diff.Number(a.Errors)}
+	if a.Errors == math.MaxFloat64 {
+		x.Excess = diff.Number(math.Inf(1))
+	}
 	if a.Violations > 0 {
 		x.Gate = "bound"
 	}

@@ -68,12 +68,6 @@ const (
 	NoPower = "NO-POWER" // this data would not tell a right kernel from one that returns zeros, or a constant
 )
 
-// How it is known that an output is wrong.
-const (
-	Proved = "proved" // an element is outside the interval of all right kernels
-	ByOdds = "odds"   // a right kernel is as far off only with a chance of [Report].Chance
-)
-
 // Report is the answer.
 type Report struct {
 	Verdict  string   `json:"verdict"`
@@ -83,7 +77,7 @@ type Report struct {
 	Claimed  bool     `json:"claimed"`  // whether it is the claimed one
 	// Reason is why it does not pass, in one line.
 	Reason string `json:"reason,omitempty"`
-	// Known is how it is known that an output fails: Proved or ByOdds.
+	// Known is how it is known that an output fails: report.Proved or report.ByOdds.
 	Known string `json:"known,omitempty"`
 	// Chance is the chance that a right kernel's errors are as unlikely as these in any of the statistics: beyond one in a
 	// million they fail. It is 0 of what is proved.

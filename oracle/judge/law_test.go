@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -135,13 +136,13 @@ func TestStatedOdds(t *testing.T) {
 	for _, c := range []struct {
 		y     *tensor.Tensor
 		known string
-	}{{right, ""}, {off(.8), ByOdds}, {off(3), Proved}} {
+	}{{right, ""}, {off(.8), report.ByOdds}, {off(3), report.Proved}} {
 		a, err := Check(question(t, "exp", "", c.y, x))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a.Known != c.known || (a.Verdict == Fail) != (c.known != "") || (a.Chance < falseAlarm) != (c.known != "") ||
-			c.known == Proved && a.Chance != 0 {
+			c.known == report.Proved && a.Chance != 0 {
 			t.Errorf("%s: %q with a chance of %v: want %q", fmt.Sprint(a.Verdict), a.Known, a.Chance, c.known)
 		}
 	}

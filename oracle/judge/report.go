@@ -1,6 +1,10 @@
 package judge
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/oracle/report"
+)
 
 // report puts the best trial into words.
 func (q *Question) report(t *trial) *Report {
@@ -43,8 +47,8 @@ func (q *Question) report(t *trial) *Report {
 	if r.Verdict != Fail {
 		return r
 	}
-	if r.Known = ByOdds; t.violations > 0 {
-		r.Known, r.Chance = Proved, 0
+	if r.Known = report.ByOdds; t.violations > 0 {
+		r.Known, r.Chance = report.Proved, 0
 	}
 	switch {
 	case t.violations > 0:

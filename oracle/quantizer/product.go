@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/quantize"
 	"github.com/refrun/refrun/tensor"
@@ -339,7 +340,7 @@ func (p *Product) interval() *judge.Report {
 	}
 	switch {
 	case r.Violations > 0:
-		r.Verdict, r.Known = judge.Fail, judge.Proved
+		r.Verdict, r.Known = judge.Fail, report.Proved
 		r.Reason = fmt.Sprintf("%d of %d elements are what no right kernel returns", r.Violations, r.Elements)
 	case same:
 		r.Verdict, r.Reason = judge.NoPower, "what is right is one number everywhere: this data shows nothing"

@@ -47,6 +47,8 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 	s := junitSuite{Name: "refrun check", Out: r.text()}
 	verdict := junitCase{Class: "verdict", Name: r.Claim}
 	switch {
+	case r.Verdict.Failed() && !r.Fails():
+		verdict.Skipped = &junitFault{string(r.Verdict) + r.where() + ", by odds", r.Reason}
 	case r.Verdict.Failed():
 		verdict.Failure = &junitFault{string(r.Verdict) + r.where(), r.Reason}
 	case r.Verdict == report.NoPower:
@@ -75,11 +77,11 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 	if c := r.junit("layer", "not in the table", func(f report.Finding) bool {
 		return (f.Gate == "bound" || f.Gate == "statistics") &&
 			!slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return inRow(f, l) })
-	}); c.Failure != nil {
+	}); c.Failure != nil || c.Skipped != nil {
 		s.Cases = append(s.Cases, c)
 	}
 	for lo := 0; lo < len(r.Steps); lo += groupOfSteps {
-		s.Cases = append(s.Cases, junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))]))
+		s.Cases = append(s.Cases, r.only(junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))])))
 	}
 	for _, what := range r.Unjudged {
 		s.Cases = append(s.Cases,
@@ -142,6 +144,14 @@ func (r drawing) junit(class, name string, belongs func(report.Finding) bool) ju
 	}
 	if len(lines) > 0 {
 		c.Failure = &junitFault{lines[0], strings.Join(lines, "\n")}
+	}
+	return r.only(c)
+}
+
+// only is a case that is skipped, not failed, where the report as a whole fails no build.
+func (r drawing) only(c junitCase) junitCase {
+	if c.Failure != nil && !r.Fails() {
+		c.Failure, c.Skipped = nil, c.Failure
 	}
 	return c
 }

@@ -289,6 +289,9 @@ func TestJUnitSentences(t *testing.T) {
 		}
 		return strings.Join(lines, "\n") + "\n"
 	}
+	known := func(known, only string, chance float64) func(*report.Report) {
+		return func(r *report.Report) { r.Only, r.Findings[0].Known, r.Findings[0].Chance = only, known, chance }
+	}
 	layer := func(violations int) func(*report.Report) {
 		return func(r *report.Report) {
 			r.Layers = []report.LayerRow{{Step: 1, Name: "a", Elements: 9, Violations: violations}}
@@ -312,6 +315,14 @@ func TestJUnitSentences(t *testing.T) {
 		{"gate accuracy skipped: NO-POWER", powerless(), passing()},
 		{"gate accuracy failed: FAIL-LOGIC at step 2 (accuracy): something is off", faulty(),
 			faulty(func(r *report.Report) { r.Findings[0].Gate = "noise" })},
+		{"gate accuracy failed: FAIL-LOGIC at step 2 (accuracy, odds 1.00e-09): something is off",
+			faulty(known(report.ByOdds, "", 1e-9)), faulty(known(report.ByOdds, report.Proved, 1e-9))},
+		{"gate accuracy skipped: FAIL-LOGIC at step 2 (accuracy, odds): something is off",
+			faulty(known(report.ByOdds, report.Proved, 0)), faulty(known(report.ByOdds, "", 0))},
+		{"verdict float32/x skipped: FAIL-LOGIC  first at step 2, by odds",
+			faulty(known(report.ByOdds, report.Proved, 0)), faulty(known(report.Proved, report.Proved, 0))},
+		{"steps 1 to 2 skipped: 1 of 2 steps are wrong",
+			faulty(known(report.ByOdds, report.Proved, 0)), faulty(known(report.Proved, report.Proved, 0))},
 		{"layer a, step 1 passed", passing(layer(0)), passing(layer(2))},
 		{"layer a, step 1 failed: 2 of 9 elements outside of what correct kernels may have", passing(layer(2)),
 			passing(layer(0))},
@@ -335,5 +346,16 @@ func TestJUnitSentences(t *testing.T) {
 			passing(func(r *report.Report) { r.Skipped = []string{"filters"} }), passing()},
 	} {
 		p.check(t, text)
+	}
+}
+
+// TestOnlyProved: a report of what is known by odds says that it fails no build where only proofs are asked for.
+func TestOnlyProved(t *testing.T) {
+	of := func(known, only string) *report.Report {
+		return faulty(func(r *report.Report) { r.Only, r.Findings[0].Known = only, known })
+	}
+	says := "nothing of it is proved, and only what is proved was asked for: the exit code is 0"
+	for _, other := range []*report.Report{of(report.Proved, report.Proved), of(report.ByOdds, ""), passing(func(r *report.Report) { r.Only = report.Proved })} {
+		pair{says, of(report.ByOdds, report.Proved), other}.check(t, func(r *report.Report) string { return strings.Join(strings.Fields(Text(r)), " ") })
 	}
 }

@@ -32,6 +32,9 @@ func (r drawing) text() string {
 	} else {
 		fmt.Fprintf(&b, "VERDICT  %s\n", r.Verdict)
 	}
+	if r.Verdict.Failed() && !r.Fails() {
+		b.WriteString(wrap("ONLY     ", "nothing of it is proved, and only what is proved was asked for: the exit code is 0"))
+	}
 	for _, s := range r.Unjudged[:min(len(r.Unjudged), mostFindings)] {
 		b.WriteString(wrap("UNJUDGED ", s))
 	}
@@ -126,6 +129,12 @@ func Line(f report.Finding) string {
 	}
 	s += report.Within(f.Slice, f.Realization)
 	s += " (" + f.Gate
+	if f.Known != "" {
+		s += ", " + f.Known
+	}
+	if f.Chance > 0 {
+		s += " " + report.Three(f.Chance)
+	}
 	if f.Excess > 1 && finite(float64(f.Excess)) {
 		s += fmt.Sprintf(", %s times its limit", report.Three(float64(f.Excess)))
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/diff"
@@ -101,6 +102,8 @@ type Report struct {
 	Worst   []Element    `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
 	// Findings are the reasons of the verdict, the first one first.
 	Findings []Finding `json:"findings"`
+	// Only is Proved where the verdict fails a build by what is proved alone (see [Report.Fails]); "" by all findings.
+	Only string `json:"only,omitempty"`
 	// Unjudged is what the device returned and nothing was held against, each with the reason. With any of it
 	// no verdict is a pass (see Pass), and reports begin with it.
 	Unjudged []string `json:"unjudged,omitempty"`
@@ -246,10 +249,27 @@ type Finding struct {
 	// Weak says that the diagnosis only tells what would fit, such as other noise or
 	// other weights of the policy, which the effect of many faults may look like.
 	Weak bool `json:"-"`
+	// Known is how it is known that something is wrong, [Proved] or [ByOdds]; "" of what had no power.
+	Known string `json:"known,omitempty"`
+	// Chance is that of a right device with errors as unlikely, of what is known by odds; 0 where only the limit is
+	// known that it is beyond.
+	Chance float64 `json:"chance,omitempty"`
 	// Excess is the figure over its limit: for a filter |t|/8, for conformity a ratio of
 	// root mean squares, for accuracy one of mean squares.
 	Excess diff.Number `json:"excess"`
 	Text   string      `json:"text"` // one sentence with the figures
+}
+
+// How it is known that something is wrong.
+const (
+	Proved = "proved" // no right device returns this: it is outside of an interval, or in states that no run has
+	ByOdds = "odds"   // a right device returns this too, with a chance that is too small to believe
+)
+
+// Fails reports whether what was found fails a build: a verdict that failed, unless nothing of it is proved and Only asks
+// for that.
+func (r *Report) Fails() bool {
+	return r.Verdict.Failed() && (r.Only != Proved || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Known == Proved }))
 }
 
 // Map is a picture: numbers over an image, such as the error of a channel.

@@ -157,6 +157,7 @@ func (c *checker) fail(f *found) error {
 		}
 		x.Text = fmt.Sprintf("step %d: %s are up to %s times the limit of right devices", p.t, c.of("errors"), report.Three(e.Excess))
 		if e.Violations > 0 {
+			x.Known = report.Proved
 			x.Text = fmt.Sprintf("step %d: %d of %d %s are not finite where right devices' are, or the other way round", p.t, e.Violations, e.Elements, c.of("numbers"))
 		}
 		c.Report.Worst = append(c.Report.Worst, c.element(p, e.Worst)...)
