@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/refrun/refrun/fp16"
@@ -71,13 +72,26 @@ func added(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, e
 			continue
 		}
 		out.r.Data[i] += min(n*acc.u, 1)*all + acc.least(n)
-		out.sigma.Data[i] = acc.sigma(n-1, v.Data[i], square.Data[i])
+		base := in[0].v.Data[i]
+		if reduce, is := op.(graph.ScatterReduce); is && !reduce.Include {
+			base = 0
+		}
+		out.sigma.Data[i] = addedTo(n-1, base, v.Data[i], square.Data[i]-base*base)
 	}
 	if acc.narrow != fp16.Float32 {
 		out.sigma = nil // the device that adds one after the other has all of its errors
 		out.made, err = adder(op, in, acc.narrow)
 	}
 	return []ball{out}, err
+}
+
+// addedTo is the deviation of n float32 sums, one after the other, from a base to an end, of terms whose squares add up to q.
+// A rounding has the variance of a twelfth of its place's square, and the sums on the way go straight but for a bridge, whose
+// square in the middle is q/4: the mean over the way is Simpson's.
+func addedTo(n, base, end, q float64) float64 {
+	place := func(s float64) float64 { p := fp16.Float32.Ulp(s); return p * p }
+	half := (base + end) / 2
+	return math.Sqrt(n / 12 * (place(base) + 4*place(math.Sqrt(half*half+q/4)) + place(end)) / 6)
 }
 
 // adder is a device that adds one number after the other, in an order that is random, and rounds each sum.

@@ -39,6 +39,9 @@ func (c Contract) String() string {
 	if c.Operands != "" {
 		s += "; operands of products in " + c.Operands
 	}
+	if c.Scaled != "" {
+		s += "; " + c.Scaled + " scaled before the product"
+	}
 	if c.Scalars != "" {
 		s += "; scalars in " + c.Scalars
 	}

@@ -49,8 +49,14 @@ type Form struct {
 	// function.
 	Powers string `json:"powers,omitempty"`
 	// Operands is the format to which the operands of products are rounded first, tf32
-	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none.
+	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none. "tf32 but of
+	// linear, matmul" leaves those of these operations in float32, as PyTorch's default does, which has TF32 for
+	// convolutions alone.
 	Operands string `json:"operands,omitempty"`
+	// Scaled is what an attention scales before the product of query and key, and rounds: "query", "key", "query by log2 e"
+	// for an exp of base 2, or "query and key" by the root each, as PyTorch does without a kernel of its own; "" is the
+	// scores.
+	Scaled string `json:"scaled,omitempty"`
 	// Scalars is the format to which numbers that are written in a graph are rounded first, such as 0.1 in
 	// x * 0.1: float16 or bfloat16, as by JAX; "" is float32. "float16 but of products" and "bfloat16 but of
 	// products" leave those of mul and div in float32, as PyTorch does on a CPU, and "but of products, leaky_relu" those
@@ -84,8 +90,10 @@ func (f Form) with(g Form) Form {
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes
 	}
-	f.Reciprocal = f.Reciprocal || g.Reciprocal
+	f.Reciprocal, f.Copied = f.Reciprocal || g.Reciprocal, f.Copied || g.Copied
 	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
+	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions), cmp.Or(g.Atomic, f.Atomic)
+	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
 	return f
 }
 
@@ -100,13 +108,19 @@ func (f Form) narrow(op graph.Op) (fp16.Format, bool) {
 
 const butOf = " but of "
 
-// but is a form that leaves the scalars of one more operation as they are.
-func (f Form) but(op graph.Op) Form {
-	between := butOf
-	if strings.Contains(f.Scalars, butOf) {
-		between = ", "
+// but is a name of [Form] that leaves out one more operation.
+func but(name string, op graph.Op) string {
+	if strings.Contains(name, butOf) {
+		return name + ", " + op.Name()
 	}
-	return Form{Scalars: f.Scalars + between + op.Name()}
+	return name + butOf + op.Name()
+}
+
+// operand is how the operands of an operation's products are rounded, if they are.
+func (f Form) operand(op graph.Op) (rounding, bool) {
+	name, but, _ := strings.Cut(f.Operands, butOf)
+	to, is := operands[name]
+	return to, is && !slices.Contains(strings.Split(but, ", "), op.Name())
 }
 
 // builder makes the graph of steps of a graph of operations.
@@ -120,6 +134,7 @@ type builder struct {
 	stored bool         // whether kernels keep a norm's statistics in the inputs' format
 	built  built        // the fault to build in
 	node   string       // that is expanded
+	op     graph.Op     // its operation
 	points []point      // where rounding is an option
 	inner  []string     // the names of the results of operations that others read
 	round  rounded
@@ -159,7 +174,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		b.node, b.prefix = g.Name(n), ""
+		b.node, b.op, b.prefix = g.Name(n), n.Op, ""
 		if len(g.Nodes) > 1 {
 			b.prefix = g.Name(n) + "."
 		}

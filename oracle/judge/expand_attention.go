@@ -29,9 +29,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 		value = b.step("value_heads", graph.RepeatInterleave{Repeats: times, Axis: whole(len(k) - 3)}, value)
 	}
 	l, s := q[len(q)-2], k[len(k)-2]
-	kt := b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)
-	scores := b.may(true, b.product("products", graph.MatMul{}, in[0], kt))
-	scores = b.may(true, b.step("scores", mul, scores, b.number(scale)))
+	scores := b.scores(in[0], key, scale)
 	if len(in) > 3 {
 		mask := b.otherMask(in[3], b.types[n.In[3]], s-all)
 		switch {
@@ -110,6 +108,38 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	p := b.may(true, b.step("probabilities_unnormalized", same, e))
 	weights := b.step("weights", mul, b.operand(p), weight) // of which sums are scaled, not operands
 	return b.step("output", div, b.summed("weighted", graph.MatMul{}, weights, b.operand(value)), t)
+}
+
+// scores are query key^T scale.
+func (b *builder) scores(query, key int, scale float64) int {
+	scaled := func(name string, x int, by float64) int { return b.may(true, b.step(name, mul, x, b.number(by))) }
+	after := 1.0
+	switch b.form.Scaled {
+	case "query":
+		query = scaled("query_scaled", query, scale)
+	case "key":
+		key = scaled("key_scaled", key, scale)
+	case "query by log2 e":
+		query, after = scaled("query_scaled", query, scale*math.Log2E), math.Ln2
+	case "query and key":
+		root := math.Sqrt(math.Abs(scale))
+		query, key = scaled("query_scaled", query, math.Copysign(root, scale)), scaled("key_scaled", key, root)
+	default:
+		after = scale
+	}
+	s := b.may(true, b.product("products", graph.MatMul{}, query, b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)))
+	if after == 1 && b.form.Scaled != "" {
+		return s
+	}
+	return b.may(true, b.step("scores", mul, s, b.number(after)))
+}
+
+// scaledFirst are the forms of an attention that scales before its products.
+func scaledFirst() (all []Form) {
+	for _, of := range []string{"query", "key", "query by log2 e", "query and key"} {
+		all = append(all, Form{Scaled: of}, Form{Scaled: of, Online: true})
+	}
+	return all
 }
 
 func whole(v int) *int { return &v }

@@ -12,13 +12,13 @@ import (
 
 // operand rounds an operand of a product.
 func (b *builder) operand(v int) int {
-	to, is := operands[b.form.Operands]
+	to, is := b.form.operand(b.op)
 	switch {
 	case is:
 	case b.is(operandsTF32):
 		to = operands["tf32"]
 		if len(b.built.figures) > 0 {
-			to = operands[[]string{"tf32", "tf32 ties away", "tf32 truncated"}[int(b.figure(0))]]
+			to = operands[tf32Ways[int(b.figure(0))]]
 		}
 	case b.is(operandsBF16):
 		to = operands["bfloat16"]
@@ -36,6 +36,10 @@ var operands = map[string]rounding{
 	"tf32 truncated": {Format: fp16.TF32, tf32: fp16.TowardZero},
 	"bfloat16":       {Format: fp16.BFloat16},
 }
+
+// tf32Ways are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows and
+// does not demand.
+var tf32Ways = []string{"tf32", "tf32 ties away", "tf32 truncated", ""}
 
 // product adds a product of two operands, and what is added to it.
 func (b *builder) product(name string, op graph.Op, in ...int) int {

@@ -113,7 +113,7 @@ func (s *finder) starts() (starts []int) {
 	ranked := s.ranked()
 	first := slices.IndexFunc(s.off, func(o Distance) bool { return !s.off[ranked[0]].Plainly(o) })
 	for _, i := range append([]int{first}, ranked...) {
-		again := func(k int) bool { return slices.Equal(s.all[k].Round, s.all[i].Round) }
+		again := func(k int) bool { return slices.Equal(s.all[k].Round, s.all[i].Round) && s.all[k].Operands == s.all[i].Operands }
 		if len(starts) < mostStarts && !slices.ContainsFunc(starts, again) {
 			starts = append(starts, i)
 		}
@@ -160,21 +160,44 @@ func (q *Question) few(types []graph.Type) *Question {
 	return q
 }
 
-// tf32 are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows
-// and does not demand; the one that explains the output best comes first.
-func (q *Question) tf32(types []graph.Type) ([]Contract, error) {
-	few, off, all := q.few(types), map[string]float64{}, []Contract(nil)
-	for _, way := range []string{"tf32", "tf32 ties away", "tf32 truncated", ""} {
-		c := *q.Claimed
-		c.Operands = way
-		y, err := few.made(c)
-		if err != nil {
-			return nil, err
+// tf32 are contracts of a claim of TF32 in all ways to round operands, of all products or of some operations' alone. Those
+// that explain the output best are tried, the best first.
+func (q *Question) tf32(types []graph.Type, claimed []Contract) (all []Contract, err error) {
+	few, off := q.few(types), map[Form]float64{}
+	for _, way := range q.operandWays() {
+		for _, c := range claimed {
+			c.Operands = way
+			y, err := few.made(c)
+			if err != nil {
+				return nil, err
+			}
+			off[c.Form], all = few.distance(y).Mean, append(all, c)
 		}
-		off[way], all = few.distance(y).Mean, append(all, c)
 	}
-	slices.SortStableFunc(all, func(a, b Contract) int { return cmp.Compare(off[a.Operands], off[b.Operands]) })
-	return all, nil
+	slices.SortStableFunc(all, func(a, b Contract) int { return cmp.Compare(off[a.Form], off[b.Form]) })
+	return all[:min(len(all), mostTried)], nil
+}
+
+// operandWays are [tf32Ways], and those that leave out some of the operations that multiply.
+func (q *Question) operandWays() (ways []string) {
+	var ops []graph.Op
+	for i := range q.Graph.Nodes {
+		if op := q.Graph.Nodes[i].Op; multiplies(op) && !slices.ContainsFunc(ops, func(o graph.Op) bool { return o.Name() == op.Name() }) {
+			ops = append(ops, op)
+		}
+	}
+	ways = slices.Clone(tf32Ways)
+	for of := 1; of < 1<<len(ops)-1; of++ {
+		for _, way := range tf32Ways {
+			for k, op := range ops {
+				if way != "" && of>>k&1 == 1 {
+					way = but(way, op)
+				}
+			}
+			ways = append(ways, way)
+		}
+	}
+	return ways
 }
 
 // nearest are the candidates that are about as near as one of them, mostTried of them, in their order.
@@ -216,11 +239,19 @@ func (s *finder) change(c Contract, by change) Contract {
 	return to
 }
 
+// names are those of steps that may be rounded to a half format.
+func (s *finder) names(b *builder) []string {
+	if s.q.Narrow == fp16.Float32 {
+		return nil
+	}
+	return b.names()
+}
+
 func (s *finder) expand(f Form) *builder { return expand(s.q.Graph, s.types, f, s.q.built) }
 
 // single are the changes of one step, and of the form: by itself, and with each of the steps that only it has.
 func (s *finder) single(b *builder) (all []change) {
-	names := b.names()
+	names := s.names(b)
 	for _, name := range some(names, len(b.Nodes)) {
 		all = append(all, change{round: []string{name}})
 	}
@@ -230,18 +261,24 @@ func (s *finder) single(b *builder) (all []change) {
 			continue
 		}
 		all = append(all, change{form: f})
-		for _, name := range some(s.expand(to).names(), len(b.Nodes)) {
+		for _, name := range some(s.names(s.expand(to)), len(b.Nodes)) {
 			if !slices.Contains(names, name) {
 				all = append(all, change{round: []string{name}, form: f})
 			}
 		}
 	}
+	also := func(f Form) {
+		if !slices.ContainsFunc(all, func(o change) bool { return o.form == f }) {
+			all = append(all, change{form: f})
+		}
+	}
 	for i := range s.q.Graph.Nodes {
 		n := &s.q.Graph.Nodes[i]
 		if _, is := b.form.narrow(n.Op); is && s.q.hasScalars(n, s.q.Narrow) {
-			if by := (change{form: b.form.but(n.Op)}); !slices.ContainsFunc(all, func(o change) bool { return o.form == by.form }) {
-				all = append(all, by)
-			}
+			also(Form{Scalars: but(b.form.Scalars, n.Op)})
+		}
+		if _, is := b.form.operand(n.Op); is && multiplies(n.Op) {
+			also(Form{Operands: but(b.form.Operands, n.Op)})
 		}
 	}
 	return all
@@ -249,6 +286,9 @@ func (s *finder) single(b *builder) (all []change) {
 
 // pairs are the changes of a step and of the next that reads it.
 func (s *finder) pairs(b *builder) (all []change) {
+	if s.q.Narrow == fp16.Float32 {
+		return nil
+	}
 	for _, pair := range some(b.pairs(), len(b.Nodes)) {
 		all = append(all, change{round: pair[:]})
 	}
@@ -257,8 +297,8 @@ func (s *finder) pairs(b *builder) (all []change) {
 
 // climb goes from a contract to nearer ones.
 func (s *finder) climb(c Contract, off Distance) (Contract, Distance, error) {
-	small := len(s.q.Graph.Nodes) < 2 && len(s.expand(c.Form).names()) <= pairedNames // of which all are candidates
-	for moved := !small && s.q.Narrow != fp16.Float32; moved && off.Mean > 0; {
+	small := len(s.q.Graph.Nodes) < 2 && c.Scaled == "" && len(s.expand(c.Form).names()) <= pairedNames // of which all are candidates
+	for moved := !small && (s.q.Narrow != fp16.Float32 || c.Operands != ""); moved && off.Mean > 0; {
 		moved = false
 		b := s.expand(c.Form)
 		for _, changes := range [][]change{s.single(b), s.pairs(b)} {

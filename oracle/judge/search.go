@@ -62,38 +62,34 @@ func (q *Question) search() (*trial, error) {
 
 // claimed is the best trial of what is claimed.
 func (q *Question) claimed(types []graph.Type) (*trial, error) {
-	contracts := []Contract{*q.Claimed}
+	contracts := q.unclaimed(types)
 	if q.Claimed.Operands == "tf32" {
 		var err error
-		if contracts, err = q.tf32(types); err != nil {
+		if contracts, err = q.tf32(types, contracts); err != nil {
 			return nil, err
 		}
 	}
-	return q.best(types, q.unclaimed(types, contracts), nil)
+	return q.best(types, contracts, nil)
 }
 
 // unclaimed are the contracts of a claim with the forms of which it says nothing.
-func (q *Question) unclaimed(types []graph.Type, claimed []Contract) (all []Contract) {
-	all = claimed
+func (q *Question) unclaimed(types []graph.Type) (all []Contract) {
+	all = []Contract{*q.Claimed}
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
+		var forms []Form
 		switch o := n.Op.(type) {
 		case graph.Interpolate:
-			for _, f := range resizes(o, types[n.In[0]].Shape[2:], q.Narrow) {
-				for _, c := range claimed {
-					c.Weights, c.Positions, c.Copied = f.Weights, f.Positions, f.Copied
-					all = append(all, c)
-				}
-			}
+			forms = resizes(o, types[n.In[0]].Shape[2:], q.Narrow)
 		case graph.Attention:
-			for _, f := range onlines(keys(n, types)) {
-				for _, c := range claimed {
-					if c.Operands != "" && !c.Online { // which rounds probabilities before they are divided
-						c.Online, c.BlockKeys = true, f.BlockKeys
-						all = append(all, c)
-					}
-				}
+			if q.Claimed.Operands != "" && !q.Claimed.Online { // which rounds probabilities before they are divided
+				forms = append(onlines(keys(n, types)), scaledFirst()...)
 			}
+		}
+		for _, f := range forms {
+			c := *q.Claimed
+			c.Form = c.with(f)
+			all = append(all, c)
 		}
 	}
 	return all
@@ -237,11 +233,15 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 		case graph.Attention:
 			keys := keys(n, types)
-			if q.Narrow == fp16.Float32 { // where blocks change next to nothing
+			if q.Narrow == fp16.Float32 && q.Operands == "" { // where blocks change next to nothing
 				forms = append(forms, onlines(min(keys, 1))...)
 				break
 			}
+			forms = append(forms, scaledFirst()...)
 			forms = append(forms, onlines(keys)...)
+			if !q.Narrow.Half() {
+				break
+			}
 			for _, block := range []int{0, 512} {
 				if block < keys {
 					forms = append(forms, coarse(block, keys)...)
@@ -255,7 +255,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 	if q.Narrow == fp16.Float32 { // where it is not looked for which of them go together
 		all := Form{}
 		for _, f := range forms {
-			all = all.with(f)
+			if f.Scaled == "" {
+				all = all.with(f)
+			}
 		}
 		forms = append(forms, all)
 	}
@@ -292,7 +294,7 @@ func onlines(keys int) (all []Form) {
 func written(forms []Form, to string) (all []Form) {
 	ways := []string{to}
 	if to == "tf32" {
-		ways = append(ways, "tf32 ties away", "tf32 truncated")
+		ways = tf32Ways
 	}
 	for _, way := range ways {
 		for _, f := range forms {
@@ -307,7 +309,7 @@ func written(forms []Form, to string) (all []Form) {
 func (q *Question) candidates(types []graph.Type) (all []Contract) {
 	forms := q.forms(types)
 	for _, f := range forms {
-		if f.BlockKeys == 0 {
+		if f.BlockKeys == 0 || f.Operands != "" {
 			all = append(all, Contract{Form: f})
 		}
 	}
