@@ -59,9 +59,23 @@ func (f *findings) add(p *piece, a answer) {
 	case a.Verdict == judge.NoPower && a.Elements > 1:
 		f.powerless = append(f.powerless, p.name)
 	}
-	if name := a.contract.Name; name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
-		f.others = append(f.others, name)
+	for _, name := range []string{a.contract.Name, f.wider(a)} {
+		if name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
+			f.others = append(f.others, name)
+		}
 	}
+}
+
+// wider says which operands a device leaves in float32 that a claim of TF32 rounds; "" for none.
+func (f *findings) wider(a answer) string {
+	_, but, some := strings.Cut(a.Contract.Operands, " but of ")
+	switch {
+	case f.q.Claim.Mode.Precision != fp16.TF32 || a.Contract.Operands != "" && !some:
+		return ""
+	case some:
+		return "operands of " + but + " kept in float32"
+	}
+	return "operands of products kept in float32"
 }
 
 // cause is the last part of an error's text: of which operation what is not known.

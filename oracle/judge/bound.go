@@ -73,12 +73,6 @@ var products = map[string]bool{
 	"conv_transpose1d": true, "conv_transpose2d": true, "conv_transpose3d": true,
 }
 
-// multiplies reports whether an operation has products with operands that devices round.
-func multiplies(op graph.Op) bool {
-	_, attends := op.(graph.Attention)
-	return attends || products[op.Name()]
-}
-
 // greatest are operations whose results move by no more than their inputs do.
 var greatest = map[string]bool{
 	"amax": true, "amin": true, "max_pool1d": true, "max_pool2d": true, "max_pool3d": true, "adaptive_max_pool1d": true,

@@ -51,7 +51,7 @@ type Form struct {
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none. "tf32 but of
 	// linear, matmul" leaves those of these operations in float32, as PyTorch's default does, which has TF32 for
-	// convolutions alone.
+	// convolutions alone, and "but of probabilities" those of an attention.
 	Operands string `json:"operands,omitempty"`
 	// Scaled is what an attention scales before the product of query and key, and rounds: "query", "key", "query by log2 e"
 	// for an exp of base 2, or "query and key" by the root each, as PyTorch does without a kernel of its own; "" is the
@@ -109,18 +109,24 @@ func (f Form) narrow(op graph.Op) (fp16.Format, bool) {
 const butOf = " but of "
 
 // but is a name of [Form] that leaves out one more operation.
-func but(name string, op graph.Op) string {
+func but(name, op string) string {
 	if strings.Contains(name, butOf) {
-		return name + ", " + op.Name()
+		return name + ", " + op
 	}
-	return name + butOf + op.Name()
+	return name + butOf + op
 }
 
 // operand is how the operands of an operation's products are rounded, if they are.
-func (f Form) operand(op graph.Op) (rounding, bool) {
-	name, but, _ := strings.Cut(f.Operands, butOf)
+func (f Form) operand(op string) (rounding, bool) {
+	name, _, _ := strings.Cut(f.Operands, butOf)
 	to, is := operands[name]
-	return to, is && !slices.Contains(strings.Split(but, ", "), op.Name())
+	return to, is && !f.leaves(op)
+}
+
+// leaves reports whether the operands of an operation are left out.
+func (f Form) leaves(op string) bool {
+	_, but, _ := strings.Cut(f.Operands, butOf)
+	return slices.Contains(strings.Split(but, ", "), op)
 }
 
 // builder makes the graph of steps of a graph of operations.

@@ -77,7 +77,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 		e := b.step("exp", unary("exp"), shifted())
 		t := sum(e)
 		p := b.may(true, b.step("probabilities", div, e, t))
-		return b.product("output", graph.MatMul{}, p, value)
+		return b.weighted("output", p, value)
 	}
 	exp := unary("exp")
 	if b.form.CoarseExp {
@@ -87,7 +87,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 		e := b.step("exp", exp, shifted())
 		t := sum(e)
 		p := b.may(true, b.step("probabilities_unnormalized", same, e)) // the sum is of what is not rounded
-		return b.step("output", div, b.product("weighted", graph.MatMul{}, p, value), t)
+		return b.step("output", div, b.weighted("weighted", p, value), t)
 	}
 	// each block of keys subtracts the greatest score so far; what came before is scaled
 	r := b.step("running_maximum", runningMaximum{b.form.BlockKeys}, scores)
@@ -106,7 +106,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	}
 	t := b.step("sum", over("sum", -1), b.step("exp_rescaled", mul, e, weight))
 	p := b.may(true, b.step("probabilities_unnormalized", same, e))
-	weights := b.step("weights", mul, b.operand(p), weight) // of which sums are scaled, not operands
+	weights := b.step("weights", mul, b.probabilities(p), weight) // of which sums are scaled, not operands
 	return b.step("output", div, b.summed("weighted", graph.MatMul{}, weights, b.operand(value)), t)
 }
 
@@ -132,6 +132,24 @@ func (b *builder) scores(query, key int, scale float64) int {
 		return s
 	}
 	return b.may(true, b.step("scores", mul, s, b.number(after)))
+}
+
+const probabilities = "probabilities"
+
+// probabilities is the operand that they are of a product.
+func (b *builder) probabilities(p int) int {
+	if b.form.leaves(probabilities) {
+		return p
+	}
+	return b.operand(p)
+}
+
+// weighted is the product of probabilities and values.
+func (b *builder) weighted(name string, p, value int) int {
+	if b.form.leaves(probabilities) {
+		return b.summed(name, graph.MatMul{}, p, b.operand(value))
+	}
+	return b.product(name, graph.MatMul{}, p, value)
 }
 
 // scaledFirst are the forms of an attention that scales before its products.

@@ -12,7 +12,7 @@ import (
 
 // operand rounds an operand of a product.
 func (b *builder) operand(v int) int {
-	to, is := b.form.operand(b.op)
+	to, is := b.form.operand(b.op.Name())
 	switch {
 	case is:
 	case b.is(operandsTF32):

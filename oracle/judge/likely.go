@@ -113,7 +113,9 @@ func (s *finder) starts() (starts []int) {
 	ranked := s.ranked()
 	first := slices.IndexFunc(s.off, func(o Distance) bool { return !s.off[ranked[0]].Plainly(o) })
 	for _, i := range append([]int{first}, ranked...) {
-		again := func(k int) bool { return slices.Equal(s.all[k].Round, s.all[i].Round) && s.all[k].Operands == s.all[i].Operands }
+		again := func(k int) bool {
+			return slices.Equal(s.all[k].Round, s.all[i].Round) && s.all[k].Operands == s.all[i].Operands
+		}
 		if len(starts) < mostStarts && !slices.ContainsFunc(starts, again) {
 			starts = append(starts, i)
 		}
@@ -180,24 +182,33 @@ func (q *Question) tf32(types []graph.Type, claimed []Contract) (all []Contract,
 
 // operandWays are [tf32Ways], and those that leave out some of the operations that multiply.
 func (q *Question) operandWays() (ways []string) {
-	var ops []graph.Op
-	for i := range q.Graph.Nodes {
-		if op := q.Graph.Nodes[i].Op; multiplies(op) && !slices.ContainsFunc(ops, func(o graph.Op) bool { return o.Name() == op.Name() }) {
-			ops = append(ops, op)
-		}
-	}
+	names := q.multiplying()
 	ways = slices.Clone(tf32Ways)
-	for of := 1; of < 1<<len(ops)-1; of++ {
+	for of := 1; of < 1<<len(names); of++ {
 		for _, way := range tf32Ways {
-			for k, op := range ops {
+			for k, name := range names {
 				if way != "" && of>>k&1 == 1 {
-					way = but(way, op)
+					way = but(way, name)
 				}
 			}
 			ways = append(ways, way)
 		}
 	}
 	return ways
+}
+
+// multiplying are the names of operations that have products with operands that devices round, and of probabilities.
+func (q *Question) multiplying() (names []string) {
+	for i := range q.Graph.Nodes {
+		op := q.Graph.Nodes[i].Op
+		if products[op.Name()] {
+			names = append(names, op.Name())
+		} else if _, attends := op.(graph.Attention); attends {
+			names = append(names, op.Name(), probabilities)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // nearest are the candidates that are about as near as one of them, mostTried of them, in their order.
@@ -275,10 +286,12 @@ func (s *finder) single(b *builder) (all []change) {
 	for i := range s.q.Graph.Nodes {
 		n := &s.q.Graph.Nodes[i]
 		if _, is := b.form.narrow(n.Op); is && s.q.hasScalars(n, s.q.Narrow) {
-			also(Form{Scalars: but(b.form.Scalars, n.Op)})
+			also(Form{Scalars: but(b.form.Scalars, n.Op.Name())})
 		}
-		if _, is := b.form.operand(n.Op); is && multiplies(n.Op) {
-			also(Form{Operands: but(b.form.Operands, n.Op)})
+	}
+	for _, name := range s.q.multiplying() {
+		if _, is := b.form.operand(name); is {
+			also(Form{Operands: but(b.form.Operands, name)})
 		}
 	}
 	return all

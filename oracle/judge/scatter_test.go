@@ -2,6 +2,7 @@ package judge
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -108,6 +109,46 @@ func TestScatteredTile(t *testing.T) {
 			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, index, source}, Output: out})
 			if err != nil || (a.Verdict == Pass) == tile {
 				t.Errorf("seed %d, a tile in bfloat16 %v: %+v, %v", seed, tile, a, err)
+			}
+		}
+	}
+}
+
+// TestSumsFromBase: float32 sums that begin at a base which is larger than all that is added have the errors of its places:
+// simulated kernels have as many as those that add one number after the other, in the mean square within a fifth, whatever
+// base and end.
+func TestSumsFromBase(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(71, 72))
+	for _, base := range []float64{0, 1, 0.99, -1.5, 300} {
+		for _, mean := range []float64{0, 0.01} {
+			const cells, n = 3000, 60
+			x, source, index := tensor.New(fp16.Float32, cells), tensor.New(fp16.Float32, cells*n), tensor.New(fp16.Int64, cells*n)
+			squares := 0.0
+			for i := range x.Data {
+				x.Data[i] = fp16.Float32.Round(base)
+			}
+			sum, exact := slices.Clone(x.Data), slices.Clone(x.Data)
+			for k := range source.Data {
+				v := fp16.Float32.Round(mean + 0.01*r.NormFloat64())
+				at := k % cells
+				source.Data[k], index.Data[k] = v, float64(at)
+				sum[at], exact[at] = fp16.Float32.Round(sum[at]+v), exact[at]+v
+			}
+			for i := range sum {
+				squares += (sum[i] - exact[i]) * (sum[i] - exact[i])
+			}
+			in := []ball{{v: x}, {v: index}, {v: source}}
+			balls, err := added(graph.IndexAdd{}, in, tensor.Of(fp16.Float64, exact, cells), accumulator{u: u, narrow: fp16.Float32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			expected := 0.0
+			for _, s := range balls[0].sigma.Data {
+				expected += s * s
+			}
+			if ratio := squares / expected; ratio < 0.8 || ratio > 1.2 {
+				t.Errorf("onto %v, of mean %v: mean square %.3g times the expected one", base, mean, ratio)
 			}
 		}
 	}
