@@ -116,7 +116,7 @@ class _Turned(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, change):
         ctx.change = change
-        return x.view_as(x)
+        return x.clone()
 
     @staticmethod
     def backward(ctx, d):
@@ -171,7 +171,7 @@ def step(name, mode, seed, wrong):
         with torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"):
             y = model(x)
         F.mse_loss(y.float(), torch.randn_like(y, dtype=torch.float32)).backward()
-    r = seen.check(accumulate={k: mode for k in IN_HALF} if mode.endswith("16") else None)
+    r = seen.check(accumulate={k: "bfloat16" if mode == "autocast" else mode for k in IN_HALF} if mode != "float32" else None)
     failed = sorted({(w["module"], w["class"]) for w in r.rows if w["verdict"] == "FAIL"})
     return {"model": name, "mode": mode, "fault": wrong, "verdict": r.verdict, "failed": failed, "said": r.diagnosis, "unjudged": r.unjudged,
             "found": bool(failed) and all(c in CALLERS[op] for _, c in failed) if wrong else not failed}
