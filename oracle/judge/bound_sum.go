@@ -55,6 +55,7 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		}
 	}()
 	r, sigma := fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
+	walked := inMemory(op, in, len(v.Data))
 	grid := 0.0
 	if !inexact && weight == 1 {
 		grid = gridOf(in[0].v)
@@ -67,6 +68,9 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		r.Data[i] = float64((n+2)*acc.u*all) + acc.least(n)
 		// a mean's squares are divided by n once, and should be twice
 		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i]*weight)
+		if walked != nil {
+			sigma.Data[i] = max(sigma.Data[i], float64(acc.u*weight*math.Sqrt(0.18*walked[i])))
+		}
 	}
 	if inexact {
 		radii := make([]*tensor.Tensor, len(in))
@@ -90,6 +94,43 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		release(moved)
 	}
 	return []ball{{v: v, r: r, sigma: sigma, sum: true, lost: lost(slices.Max(n))}}, nil
+}
+
+// inMemory returns the sums of the squares of all partial sums where terms are added in the order of memory, as kernels
+// often do. Of terms with an order of their own, such as gradients whose sum over each image is large and over all images
+// 0, they are larger than those of a random order. It is nil of other sums than those along axes.
+func inMemory(op graph.Op, in []ball, results int) []float64 {
+	o, is := op.(graph.Reduction)
+	if !is || len(in) != 1 || results == 0 || in[0].v.Format == fp16.Int64 {
+		return nil
+	}
+	x := in[0].v
+	steps, step := make([]int, len(x.Shape)), 1 // in the result, 0 along what is summed
+	for a := len(x.Shape) - 1; a >= 0; a-- {
+		summed := len(o.Axes) == 0 || slices.ContainsFunc(o.Axes, func(v int) bool { return v == a || v == a-len(x.Shape) })
+		if !summed {
+			steps[a] = step
+			step *= x.Shape[a]
+		}
+	}
+	if step != results {
+		return nil
+	}
+	partial, all, at := make([]float64, results), make([]float64, results), make([]int, len(x.Shape))
+	to := 0
+	for _, v := range x.Data {
+		partial[to] += v
+		all[to] += float64(partial[to] * partial[to])
+		for a := len(at) - 1; a >= 0; a-- {
+			at[a]++
+			if to += steps[a]; at[a] < x.Shape[a] {
+				break
+			}
+			to -= steps[a] * x.Shape[a]
+			at[a] = 0
+		}
+	}
+	return all
 }
 
 // addends returns of how many numbers each result is a sum, or one number for all, and what each is multiplied
