@@ -113,7 +113,7 @@ var inward = map[string][]string{
 
 	// the rooms of the oracle, from the ground up
 	"oracle/internal/winograd": {},
-	"oracle/internal/lower":    {"fp16", "graph", "tensor"},
+	"oracle/internal/lower":    {"act", "fp16", "graph", "pointwise", "tensor"},
 	"oracle/internal/measure":  {"internal/elem", "rollout", "tensor"},
 	"oracle/internal/emulate": {"act", "conv", "fp16", "graph", "internal/elem", "internal/rows", "internal/par",
 		"noise", "norm", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout", "tensor"},
@@ -139,7 +139,7 @@ var inward = map[string][]string{
 	"oracle/internal/steps": {"act", "diff", "fp16", "internal/elem", "internal/rows", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match",
 		"oracle/internal/measure", "oracle/internal/table", "oracle/report", "rollout", "tensor"},
-	"oracle/internal/chain": {"diff", "fp16", "graph", "noise", "operator", "oracle/internal/evidence",
+	"oracle/internal/chain": {"act", "diff", "fp16", "graph", "noise", "operator", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/lower", "oracle/internal/table", "oracle/judge", "oracle/report",
 		"pointwise", "rollout", "tensor"},
 	"oracle/internal/tape": {

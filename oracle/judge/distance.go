@@ -32,13 +32,18 @@ func (q *Question) coarser() fp16.Format {
 // nothing. The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare rounding
 // does. Of several results the nearest counts.
 func distanceOf(f fp16.Format, out []float64, results ...[]float64) (far Distance) {
+	return distanceIn(f, f, out, results...)
+}
+
+// distanceIn is distanceOf with d in places of another format.
+func distanceIn(unit, f fp16.Format, out []float64, results ...[]float64) (far Distance) {
 	for i, got := range out[:len(results[0])] {
 		near := math.Inf(1)
 		for _, y := range results {
 			stored := f.Round(y[i])
-			ulp := f.Ulp(stored)
+			ulp := unit.Ulp(stored)
 			if !(ulp > 0) {
-				ulp = f.Smallest()
+				ulp = unit.Smallest()
 			}
 			if d := math.Abs(got-stored) / ulp; d == d {
 				near = min(near, d)

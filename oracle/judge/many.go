@@ -118,17 +118,23 @@ func (m *Many) Contracts(i int) ([]Contract, error) {
 	return q.likely(types)
 }
 
-// Off is how far evaluation i is from what a contract stores, as [Question] compares contracts.
+// Off is how far evaluation i is from what a contract stores, as [Question] compares contracts, but in places of the
+// coarser of its format and that of steps: in a chain of many roundings a number is right to the last place of float32
+// only when all of them are, and each of them that is put right should show. A contract with steps that there are not is
+// infinitely far.
 func (m *Many) Off(i int, c Contract) (Distance, error) {
-	q, _, err := m.question(i, m.At)
+	q, types, err := m.question(i, m.At)
 	if err != nil {
 		return Distance{}, err
+	}
+	if _, err := expand(q.Graph, types, c.Form, built{}).values(c.Round); err != nil {
+		return Distance{Mean: math.Inf(1)}, nil
 	}
 	y, err := q.made(c)
 	if err != nil {
 		return Distance{}, err
 	}
-	return q.distance(y), nil
+	return distanceIn(q.coarser(), q.Output.Format, q.Output.Data, y), nil
 }
 
 // One judges evaluation i alone under a contract.

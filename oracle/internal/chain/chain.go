@@ -39,6 +39,9 @@ func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 		if err == nil {
 			err = c.faults(best)
 		}
+		if err == nil {
+			best, err = c.excused(best)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -204,30 +207,36 @@ func (f *found) better(than *found) bool {
 // search finds the contract under which the steps are right, or fit best: the claim's own first, and then those that
 // explain the first wrong step.
 func (c *checker) search() (*found, error) {
-	m := c.many(c.claim.Contracts(c.step.g)[0])
+	k := c.claim.Contracts(c.step.g)[0]
+	m := c.many(k)
 	plain, err := m.Plain(0)
 	if err != nil {
 		return nil, err
 	}
-	best := &found{c: c, many: m, own: true}
+	best := &found{c: c, k: k, many: m, own: true}
 	if best.Joint, err = m.Under(plain); err != nil || best.Passes() {
 		return best, err
+	}
+	if _, half := c.claim.Narrow(); half {
+		return c.looked(best)
 	}
 	at := best.worst()
 	likely, err := c.likely(best, at)
 	if err != nil {
 		return nil, err
 	}
+	return c.first(likely, best, at)
+}
+
+// first is the first of some contracts under which all steps are right, or the best of them.
+func (c *checker) first(likely []candidate, best *found, at int) (*found, error) {
 	for _, l := range likely {
+		var err error
 		if best, err = c.try(l, best, at); err != nil || best.Passes() {
 			return best, err
 		}
 	}
-	fewer, err := c.fewer(best, at)
-	if err != nil || fewer == nil {
-		return best, err
-	}
-	return c.try(*fewer, best, at)
+	return best, nil
 }
 
 // try judges all steps under a contract that explains one, and returns the better of what they are and what they were.
@@ -236,7 +245,7 @@ func (c *checker) try(l candidate, best *found, at int) (*found, error) {
 	if err != nil || one.Fails() {
 		return best, err
 	}
-	f := &found{c: c, k: l.k, many: l.many, own: l.k.Name == "" && len(l.contract.Round) == 0}
+	f := &found{c: c, k: l.k, many: l.many, own: l.k.Own() && len(l.contract.Round) == 0}
 	if f.Joint, err = l.many.Under(l.contract); err != nil || !f.better(best) {
 		return best, err
 	}
@@ -251,12 +260,10 @@ type candidate struct {
 	off      judge.Distance // how far the step is from it
 }
 
-// likely are the contracts that may explain a step which the claim's own does not, the nearest first. In float32 they
-// all have the same exact numbers, and only their errors are of another size; in others one that rounds elsewhere
-// explains a step where it is plainly nearer to it than the claim's own, and about as near as the nearest.
+// likely are the forms of operations that may explain a step of single numbers which the claim's own do not, the
+// nearest first. In float32 they all have the same exact numbers, and only their errors are of another size.
 func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
-	_, half := c.claim.Narrow()
-	exact := !half && c.Mode.Precision != fp16.TF32
+	exact := c.Mode.Precision != fp16.TF32
 	if exact && plain.Each[at].Centre > mostFormed {
 		return nil, nil
 	}
@@ -264,32 +271,26 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.after(c.places[at])
+	contracts, err := plain.many.Contracts(at)
 	if err != nil {
 		return nil, err
 	}
-	least, claim := off.Mean, c.claim
-	claim.Halves = after.Format.Half()
-	for _, k := range claim.Contracts(c.step.g) {
-		m := c.many(k)
-		contracts, err := m.Contracts(at)
+	least := off.Mean
+	for _, contract := range contracts {
+		if contract.String() == plain.String() {
+			continue
+		}
+		far, err := plain.many.Off(at, contract)
 		if err != nil {
 			return nil, err
 		}
-		for _, contract := range contracts {
-			if contract.String() == plain.String() && k.Name == "" {
-				continue
-			}
-			far, err := m.Off(at, contract)
-			if err != nil {
-				return nil, err
-			}
-			least = min(least, far.Mean)
-			all = append(all, candidate{k, m, contract, far})
-		}
+		least = min(least, far.Mean)
+		all = append(all, candidate{plain.k, plain.many, contract, far})
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off.Mean, b.off.Mean) })
-	all = slices.DeleteFunc(all, func(a candidate) bool { return !exact && (!a.off.Plainly(off) || a.off.Mean > judge.Nearly*least) })
+	all = slices.DeleteFunc(all, func(a candidate) bool {
+		return !exact && (!a.off.Plainly(off) || a.off.Mean > judge.Nearly*least)
+	})
 	return all[:min(len(all), mostTried)], nil
 }
 

@@ -72,7 +72,7 @@ func finite(v []float64) (all []float64) {
 
 // draws are those of an operator's step.
 func (c *checker) draws(p place, state *tensor.Tensor) (*tensor.Tensor, error) {
-	types, err := c.step.types(c.Mode, graph.Type{Shape: state.Shape, Format: state.Format})
+	types, err := c.step.types(graph.Type{Shape: state.Shape, Format: state.Format})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ const (
 	wrongBy = 1. / 64
 	// work: the contracts that are tried.
 	mostTried = 8
+	// work: the wrong steps that contracts are looked for at.
+	mostClimbed = 3
 	// work: the steps that are right by themselves at which faults are looked for, spread over all.
 	fewLooked = 3
 	// work: the operations or results that a text names.

@@ -50,7 +50,7 @@ func (f *found) contract() string {
 	if f.own {
 		return f.c.Report.Claim
 	}
-	return strings.TrimPrefix(fmt.Sprintf("%s; %v", f.k.Name, f.Contract), "; ")
+	return strings.TrimPrefix(fmt.Sprintf("%s; %v", f.c.called(f.k), f.Contract), "; ")
 }
 
 // report fills in what was found of a state.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
@@ -30,12 +31,13 @@ type step struct {
 	axes   []string     // names of the state's, nil for those that follow from the graph
 	block  *noise.Block // nil if there is none
 	before *graph.Graph // what the noise goes into, of the state
+	mode   operator.Mode
 }
 
 // stepOf returns the step of an operator.
 func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int) *step {
 	from := op.GraphOf(op.HasNoise(), h, w)
-	s := &step{g: graph.New(new(graph.Kept)), kinds: []string{kindState}, axes: []string{"realization", "channel", "image row", "image column"}}
+	s := &step{g: graph.New(new(graph.Kept)), mode: mode, kinds: []string{kindState}, axes: []string{"realization", "channel", "image row", "image column"}}
 	of := make([]int, len(from.Values))
 	for _, v := range from.Inputs {
 		of[v] = s.g.Input("state")
@@ -60,7 +62,15 @@ func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w in
 			of[n.Out[k]] = v
 		}
 	}
+	made := len(s.g.Nodes)
 	s.g.Outputs = []int{c.Step(s.g, s.g.Inputs[0], of[from.Outputs[0]])}
+	for i := range s.g.Nodes[made:] { // products of whose constants may be ties, which decides where they are rounded to
+		if op, is := s.g.Nodes[made+i].Op.(graph.Binary); is && op.Other != nil {
+			single := mode.Scalar(*op.Other, fp16.Float32)
+			op.Other = &single
+			s.g.Nodes[made+i].Op = op
+		}
+	}
 	return s
 }
 
@@ -104,6 +114,7 @@ func (s *step) noise(name string, x int, mode operator.Mode) int {
 	if s.block.Type == noise.Dropout {
 		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x, draws)
 	}
+	draws = s.g.Add(graph.Act{Func: act.Identity}, name+".draws", draws) // which rounds them, where it is of a half type
 	scale := mode.Scalar(s.block.Scale, mode.Precision)
 	scaled := s.g.Add(graph.Binary{Of: pointwise.Mul, Other: &scale}, name+".scaled", draws)
 	if s.block.Type == noise.Multiplicative {
@@ -113,12 +124,9 @@ func (s *step) noise(name string, x int, mode operator.Mode) int {
 	return s.g.Add(graph.Addition, name, x, scaled)
 }
 
-// types are those of a step's inputs, for a state of a type.
-func (s *step) types(mode operator.Mode, state graph.Type) ([]graph.Type, error) {
-	if s.block == nil {
-		return []graph.Type{state}, nil
-	}
-	p, err := s.before.Infer(mode, state)
+// types are those of the inputs of a step with noise, for a state of a type.
+func (s *step) types(state graph.Type) ([]graph.Type, error) {
+	p, err := s.before.Infer(s.mode, state)
 	if err != nil {
 		return nil, err
 	}
@@ -149,22 +157,33 @@ func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	y := tensor.New(t.Format, t.Shape...)
-	t.Format.RoundSlice(y.Data, x.Data)
+	f := t.Format
+	if b.Type != noise.Dropout {
+		f = fp16.Float32
+	}
+	y := tensor.New(f, t.Shape...)
+	f.RoundSlice(y.Data, x.Data)
 	return y, nil
 }
 
-// typesOf are the types of a step's inputs.
-func typesOf(in []*tensor.Tensor) (types []graph.Type) {
+// typesOf are the types of a step's inputs, as the claim has them.
+func (s *step) typesOf(in []*tensor.Tensor) (types []graph.Type, err error) {
 	for _, x := range in {
 		types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
 	}
-	return types
+	if s.block != nil {
+		return s.types(types[0])
+	}
+	return types, nil
 }
 
 // question asks whether a step is what a contract of a claim makes of its inputs.
 func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, got *tensor.Tensor) (judge.Question, error) {
-	g, err := c.Lower(s.g, typesOf(in), k, got.Format)
+	types, err := s.typesOf(in)
+	if err != nil {
+		return judge.Question{}, err
+	}
+	g, err := c.Lower(s.g, types, k, got.Format)
 	if err != nil {
 		return judge.Question{}, fmt.Errorf("step: %w", err)
 	}

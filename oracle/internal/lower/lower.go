@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -34,76 +36,6 @@ func (c Claim) Narrow() (f fp16.Format, ok bool) {
 	return f, f.Half()
 }
 
-// Contract says which of a claim's roundings a device has.
-type Contract struct {
-	Name     string // "" for all
-	operands bool   // those of the operands of products, by autocast
-	stores   func(op graph.Op) bool
-	kernels  bool         // what is made and read within one kernel is read before it is stored
-	pure     bool         // without autocast: weights, inputs and all results are of the half type
-	apart    bool         // biases of transposed convolutions are added to sums that are stored
-	without  map[int]bool // the numbers of roundings that are left out
-}
-
-// Rounding is the rounding of a result that a contract stores.
-type Rounding struct {
-	Name   string // of the result
-	number int    // of those of a contract, in the order of its graph
-	node   int
-	value  int
-	reads  []int // the values that its node reads
-}
-
-// Follows reports whether a rounding is the next after another one: its node reads that result, or adds a bias to it.
-func (r Rounding) Follows(other Rounding) bool {
-	return other.node == r.node && other.number < r.number || other.node != r.node && slices.Contains(r.reads, other.value)
-}
-
-// Without returns a contract that leaves out some roundings more, as a compiler does that keeps results in registers.
-func (k Contract) Without(some ...Rounding) Contract {
-	without := maps.Clone(k.without)
-	if without == nil {
-		without = map[int]bool{}
-	}
-	for _, r := range some {
-		without[r.number] = true
-	}
-	k.without = without
-	return k
-}
-
-// Lacks reports whether a contract leaves out a rounding.
-func (k Contract) Lacks(r Rounding) bool { return k.without[r.number] }
-
-// products are the operations whose results a compiler leaves to a library, which stores them.
-var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
-	"addmm", "baddbmm", "gemm", "einsum", "scaled_dot_product_attention"}
-
-// Contracts are those that right devices of a claim have of a graph: the claim's own first.
-func (c Claim) Contracts(g *graph.Graph) []Contract {
-	every := func(graph.Op) bool { return true }
-	all := []Contract{{operands: true, stores: every}}
-	if _, half := c.Narrow(); !half {
-		return all
-	}
-	if c.Halves {
-		all = append(all, Contract{Name: "a module in a half type", operands: true, stores: every, pure: true})
-	}
-	if c.Mode.Autocast != graph.NoAutocast && !c.Mode.BiasApart() && slices.ContainsFunc(g.Nodes, func(n graph.Node) bool { return transposed(&n) }) {
-		all = append(all, Contract{Name: "biases of transposed convolutions added to stored sums", operands: true, stores: every, apart: true})
-	}
-	none := func(graph.Op) bool { return false }
-	return append(all,
-		Contract{Name: "what lies between two products is one kernel, which keeps float32",
-			operands: true, stores: every, kernels: true},
-		Contract{Name: "results of products stored, and what follows them kept in float32",
-			operands: true, stores: isProduct},
-		Contract{Name: "operands of products rounded, and all results kept in float32", operands: true, stores: none},
-		Contract{Name: "float32", stores: none})
-}
-
-func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
-
 // windowed reports whether an operation reads each number several times, at other places than its own, so
 // that what it reads lies in memory.
 func windowed(op graph.Op) bool {
@@ -121,10 +53,11 @@ type lowering struct {
 	made []int // and as its kernel has it
 	// kernel numbers the kernels of a compiler that fuses what lies between products: how many products
 	// there are on the longest way to a value.
-	kernel    []int
-	wide      []bool // casts that are left out
-	cast      map[castKey]int
-	roundings []Rounding // so far, with those that are left out
+	kernel  []int
+	wide    []bool // values that are not rounded as they were made
+	cast    map[castKey]int
+	folded  map[int]bool // batch norms that are in weights
+	choices []Choice     // so far
 }
 
 type castKey struct {
@@ -142,29 +75,27 @@ func (c Claim) Lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	return l.to, nil
 }
 
-// Roundings are those that [Claim.Lower] writes or, where the contract lacks them, would write.
-func (c Claim) Roundings(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) ([]Rounding, error) {
+// Choices are those that a contract has in a graph.
+func (c Claim) Choices(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) ([]Choice, error) {
 	l, err := c.lower(g, types, k, stored)
 	if err != nil {
 		return nil, err
 	}
-	return l.roundings, nil
+	return l.choices, nil
 }
 
 func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*lowering, error) {
 	if k.pure {
 		c = Claim{Mode: graph.Mode{Precision: fp16.Float32}, Pure: true, Half: c.Mode.Precision, Native: true}
 	}
-	g = c.Stored(g)
+	l := &lowering{claim: c, Contract: k, to: graph.New(new(graph.Kept)), cast: map[castKey]int{}, folded: map[int]bool{}}
+	g = l.fold(c.Stored(g))
 	p, err := g.Infer(c.Mode, types...)
 	if err != nil {
 		return nil, err
 	}
 	n := len(g.Values)
-	l := &lowering{
-		claim: c, Contract: k, p: p, from: g, to: graph.New(new(graph.Kept)),
-		of: make([]int, n), made: make([]int, n), kernel: make([]int, n), wide: make([]bool, n), cast: map[castKey]int{},
-	}
+	l.p, l.from, l.of, l.made, l.kernel, l.wide = p, g, make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
 	for _, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
 	}
@@ -212,12 +143,49 @@ func Rounded(t *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 	return r
 }
 
+// chooses notes a choice of a contract and says whether it is done; done is what the contract does if nothing else is
+// said.
+func (l *lowering) chooses(of kind, node, value int, name string, done bool, reads ...int) bool {
+	c := Choice{choice: choice{of, node, value}, Name: name, reads: reads}
+	if node >= 0 {
+		c.op = l.from.Nodes[node].Op.Name()
+	}
+	c.Done = (done || of == l.also) != l.turned[c.choice]
+	l.choices = append(l.choices, c)
+	return c.Done
+}
+
+// fold takes the batch norms of a graph into weights that the contract has there.
+func (l *lowering) fold(g *graph.Graph) *graph.Graph {
+	l.from = g
+	if _, half := l.claim.Narrow(); !half {
+		return g
+	}
+	to := *g
+	to.Values, to.Nodes, to.Kept = slices.Clone(g.Values), slices.Clone(g.Nodes), new(graph.Kept)
+	norms := folds(g)
+	for _, i := range slices.Sorted(maps.Keys(norms)) {
+		conv, norm := &to.Nodes[i], &to.Nodes[norms[i]]
+		if !l.chooses(weights, norms[i], norm.Out[0], g.Name(norm), false) {
+			continue
+		}
+		w, b := fold(g, conv, norm)
+		name := g.Name(conv)
+		conv.In = []int{conv.In[0], to.Constant(name+".folded.weight", w), to.Constant(name+".folded.bias", b)}
+		norm.Op, norm.In = graph.Act{Func: act.Identity}, norm.In[:1]
+		l.folded[norms[i]] = true
+	}
+	return &to
+}
+
 // node adds a node with its roundings.
 func (l *lowering) node(i int, stored fp16.Format) {
 	n := &l.from.Nodes[i]
 	at := l.next(n)
-	if l.keeps(n) {
-		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]], l.wide[n.Out[0]] = l.of[n.In[0]], l.made[n.In[0]], at, true
+	if l.folded[i] || l.keeps(i) {
+		out, in := n.Out[0], n.In[0]
+		l.of[out], l.made[out], l.kernel[out] = l.of[in], l.made[in], at
+		l.wide[out] = l.wide[in] || !l.folded[i]
 		return
 	}
 	in := make([]int, len(n.In))
@@ -226,20 +194,24 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) {
 			in[k] = l.made[v]
 		}
-		if f := l.p.Operand(i, k); l.operands && f.Half() && (f != l.p.Type(v).Format || l.wide[v]) {
+		if f := l.p.Operand(i, k); f.Half() && l.operand(i, v, f) {
 			in[k] = l.round(v, f)
 		}
 	}
 	name := l.from.Name(n)
-	if l.biasApart(n) && l.p.Operand(i, 0).Half() && l.operands {
-		shape := graph.Ints(slices.Repeat([]int{1}, len(l.p.Type(n.In[0]).Shape)))
-		shape[1] = -1
-		bias := l.to.Add(graph.Reshape{Shape: shape}, name+".bias", in[2])
-		y := l.store(i, l.to.Add(n.Op, name+".product", in[:2]...), n.Out[0], fp16.Float64)
+	if l.biased(i) && l.chooses(bare, i, n.Out[0], name, l.biasApart(n) && l.stores(n.Op), n.In...) {
+		bias := l.to.Add(l.channelwise(n.In[0]), name+".bias", in[2])
+		f := l.p.Type(n.Out[0]).Format
+		y := l.to.Add(graph.Cast{Dtype: f.String()}, name+".product.stored", l.to.Add(n.Op, name+".product", in[:2]...))
 		l.of[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, y, bias), n.Out[0], stored), at
 		return
 	}
-	out := l.to.AddNode(n.Op, name, len(n.Out), in...)
+	if l.scales(i) && l.chooses(scaled, i, n.Out[0], name, false, n.In...) {
+		of := l.scaled(i, name, in)
+		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, of, n.Out[0], stored), of, at
+		return
+	}
+	out := l.to.AddNode(l.narrowed(i), name, len(n.Out), in...)
 	for k, v := range n.Out {
 		l.of[v] = l.store(i, out[k], v, stored)
 		if l.kernel[v] = at; !isProduct(n.Op) {
@@ -248,15 +220,77 @@ func (l *lowering) node(i int, stored fp16.Format) {
 	}
 }
 
+// channelwise spreads parameters over the channels of a value.
+func (l *lowering) channelwise(v int) graph.Op {
+	shape := graph.Ints(slices.Repeat([]int{1}, len(l.p.Type(v).Shape)))
+	shape[1] = -1
+	return graph.Reshape{Shape: shape}
+}
+
+// scales reports whether a node is a norm of images of a half type that has a scale and a shift.
+func (l *lowering) scales(i int) bool {
+	n := &l.from.Nodes[i]
+	switch n.Op.(type) {
+	case graph.GroupNorm, graph.InstanceNorm:
+		return len(n.In) == 3 && l.p.Type(n.Out[0]).Format.Half()
+	}
+	return false
+}
+
+// scaled adds such a norm as three operations, and rounds what is normalized.
+func (l *lowering) scaled(i int, name string, in []int) int {
+	n := &l.from.Nodes[i]
+	y := l.to.Add(n.Op, name+".normalized", in[0])
+	y = l.to.Add(graph.Cast{Dtype: l.p.Type(n.Out[0]).Format.String()}, name+".normalized.stored", y)
+	weight := l.to.Add(l.channelwise(n.In[0]), name+".weight", in[1])
+	y = l.to.Add(graph.Binary{Of: pointwise.Mul}, name+".scaled", y, weight)
+	return l.to.Add(graph.Addition, name, y, l.to.Add(l.channelwise(n.In[0]), name+".bias", in[2]))
+}
+
+// operand reports whether node i rounds a value to a format before it uses it. Of one that is stored in that format the
+// rounding is idle.
+func (l *lowering) operand(i, v int, f fp16.Format) bool {
+	same := l.p.Type(v).Format == f
+	if l.from.Values[v].Const != nil || same && !isProduct(l.from.Nodes[i].Op) {
+		return l.operands && !same
+	}
+	for _, c := range l.choices { // which is one for all that read it
+		if c.of == operand && c.value == v {
+			return c.Done && !c.Idle
+		}
+	}
+	done := l.chooses(operand, -1, v, l.from.Values[v].Name, l.operands && !l.Contract.wide, v)
+	idle := same && !l.wide[v]
+	l.choices[len(l.choices)-1].Idle = idle
+	return done && !idle
+}
+
+// narrowed is the operation of node i, with a number of its own in the type of the half numbers beside it where the
+// contract has it so.
+func (l *lowering) narrowed(i int) graph.Op {
+	n := &l.from.Nodes[i]
+	op, is := n.Op.(graph.Binary)
+	if !is || op.Other == nil || !l.p.Type(n.In[0]).Format.Half() {
+		return n.Op
+	}
+	other := l.p.Type(n.In[0]).Format.Round(*op.Other)
+	if other == *op.Other || !l.chooses(number, i, n.Out[0], l.from.Name(n), false) {
+		return n.Op
+	}
+	op.Other = &other
+	return op
+}
+
 // keeps reports whether a node is a cast to a half precision that a contract leaves out: its numbers are kept as
 // they are.
-func (l *lowering) keeps(n *graph.Node) bool {
+func (l *lowering) keeps(i int) bool {
+	n := &l.from.Nodes[i]
 	cast, is := n.Op.(graph.Cast)
-	if !is || l.stores(n.Op) || l.p.Type(n.In[0]).Format == fp16.Int64 {
+	if !is || l.p.Type(n.In[0]).Format == fp16.Int64 {
 		return false
 	}
 	f, err := fp16.ParseFormat(cast.Dtype)
-	return err == nil && f.Half()
+	return err == nil && f.Half() && !l.chooses(result, i, n.Out[0], l.from.Name(n), l.stores(n.Op), n.In...)
 }
 
 // next is the kernel that a node belongs to.
@@ -270,11 +304,17 @@ func (l *lowering) next(n *graph.Node) (at int) {
 	return at
 }
 
+// biased reports whether a node is a convolution of half numbers with a bias.
+func (l *lowering) biased(i int) bool {
+	n := &l.from.Nodes[i]
+	return len(n.In) == 3 && strings.HasPrefix(n.Op.Name(), "conv") && l.p.Operand(i, 0).Half() && l.operands
+}
+
 // biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once
 // more. Under autocast on CUDA all are. On the CPU transposed ones may be: PyTorch has those of one half type in oneDNN,
 // as one operation, and those of the other in a loop of its own.
 func (l *lowering) biasApart(n *graph.Node) bool {
-	return len(n.In) == 3 && strings.HasPrefix(n.Op.Name(), "conv") && (l.claim.Mode.BiasApart() || l.apart && transposed(n))
+	return l.claim.Mode.BiasApart() || l.Contract.apart && transposed(n)
 }
 
 // transposed reports whether a node is a transposed convolution with a bias.
@@ -301,14 +341,31 @@ func (l *lowering) round(v int, f fp16.Format) int {
 func (l *lowering) store(i, made, v int, stored fp16.Format) int {
 	f := l.p.Type(v).Format
 	last := f == stored && slices.Contains(l.from.Outputs, v) && !l.read(v)
-	if !f.Half() || last || !l.stores(l.from.Nodes[i].Op) {
+	if !f.Half() || last {
 		return made
 	}
-	r := Rounding{l.to.Values[made].Name, len(l.roundings), i, v, l.from.Nodes[i].In}
-	if l.roundings = append(l.roundings, r); l.Lacks(r) {
+	n := &l.from.Nodes[i]
+	if _, is := n.Op.(graph.Cast); is { // which has rounded
+		return made
+	}
+	if !l.chooses(result, i, v, l.to.Values[made].Name, l.stores(n.Op) && !(l.chained && l.passes(v)), n.In...) {
+		l.wide[v] = true
 		return made
 	}
 	return l.to.Add(graph.Cast{Dtype: f.String()}, l.from.Values[v].Name+".stored", made)
+}
+
+// passes reports whether one operation alone reads a value, and is no product and reads it as it is.
+func (l *lowering) passes(v int) bool {
+	readers := 0
+	for i := range l.from.Nodes {
+		if n := &l.from.Nodes[i]; slices.Contains(n.In, v) {
+			if readers++; isProduct(n.Op) || windowed(n.Op) {
+				return false
+			}
+		}
+	}
+	return readers == 1 && !slices.Contains(l.from.Outputs, v)
 }
 
 // read reports whether a node reads a value.

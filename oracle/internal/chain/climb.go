@@ -1,0 +1,268 @@
+package chain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/judge"
+)
+
+// A contract of half numbers is looked for at one step, by what it stores there, as package judge does it within an
+// operation: from the nearest contract of a whole network on, and from the claim's own, with one choice or two made
+// otherwise at a time, as long as that plainly brings it nearer. Two, because a rounding and the next may show only
+// together: where the second changes nothing after the first, as of a product and its ReLU. None of these choices makes
+// a device wrong, so that a step which is right under such a contract is right.
+
+// looked finds the contract of half numbers under which all steps are right, or the best: one that explains a wrong
+// step, and from it one that explains the next, which the first leaves wrong.
+func (c *checker) looked(best *found) (*found, error) {
+	for range mostClimbed {
+		at := best.worst()
+		all, err := c.climbed(best, at)
+		if err != nil {
+			return nil, err
+		}
+		to, err := c.first(all, best, at)
+		if err != nil || to == best || to.Passes() {
+			return to, err
+		}
+		best = to
+	}
+	return best, nil
+}
+
+// excused is a contract under which steps have no cause that are right by themselves, if there is one: what right
+// devices may do is asked for before what looks like it.
+func (c *checker) excused(best *found) (*found, error) {
+	if _, half := c.claim.Narrow(); !half || best.Cause == nil || best.First() >= 0 {
+		return best, nil
+	}
+	all, err := c.climbed(best, best.Cause.First)
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.first(all, best, best.Cause.First)
+	if err != nil || to == best {
+		return best, err
+	}
+	if err := c.faults(to); err != nil || to.Passes() {
+		return to, err
+	}
+	return best, nil
+}
+
+// climbed are contracts that are near to a step, the nearest first: from the one that is the best so far, and from the
+// nearest of a whole network.
+func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
+	starts, err := c.starts(best, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, from := range starts {
+		to, err := c.climb(from, at)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, to)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off.Mean, b.off.Mean) })
+	return all, nil
+}
+
+// starts are the best contract so far and the nearest of a whole network, if that is another one.
+func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
+	after, err := c.after(c.places[at])
+	if err != nil {
+		return nil, err
+	}
+	claim := c.claim
+	claim.Halves = after.Format.Half()
+	off := func(k lower.Contract, contract judge.Contract) (candidate, error) {
+		m := c.many(k)
+		far, err := m.Off(at, contract)
+		return candidate{k, m, contract, far}, err
+	}
+	own, err := off(best.k, best.Contract)
+	if err != nil {
+		return nil, err
+	}
+	starts = []candidate{own}
+	for _, k := range claim.Wholes(c.step.g) {
+		whole, err := off(k, best.Contract)
+		switch {
+		case err != nil:
+			return nil, err
+		case whole.off.Mean < starts[len(starts)-1].off.Mean:
+			starts = []candidate{own, whole}
+		}
+	}
+	return starts, nil
+}
+
+// climb goes from a contract to nearer ones, by choices and by the forms of operations, until there are none.
+func (c *checker) climb(from candidate, at int) (candidate, error) {
+	for formed := false; ; formed = true {
+		all, err := c.choices(from.k, at)
+		if err != nil {
+			return from, err
+		}
+		some := false
+		for _, groups := range [][][]lower.Choice{alike(all), ones(all), twos(all)} {
+			if !some && err == nil {
+				some, err = c.turn(&from, at, groups)
+			}
+		}
+		if err == nil && !some && !formed {
+			some, err = c.form(&from, at)
+		}
+		if err != nil {
+			return from, err
+		}
+		if !some {
+			break
+		}
+	}
+	return from, nil
+}
+
+// form puts operations in the forms that are nearest to a step, if these are plainly nearer.
+func (c *checker) form(best *candidate, at int) (some bool, err error) {
+	contracts, err := best.many.Contracts(at)
+	if err != nil {
+		return false, err
+	}
+	from := best.off
+	for _, contract := range contracts {
+		far, err := best.many.Off(at, contract)
+		if err != nil {
+			return false, err
+		}
+		if far.Plainly(from) && far.Mean < best.off.Mean {
+			best.contract, best.off, some = contract, far, true
+		}
+	}
+	return some, nil
+}
+
+// choices are those of a contract at a step.
+func (c *checker) choices(k lower.Contract, at int) ([]lower.Choice, error) {
+	in, err := c.inputs(c.places[at])
+	if err != nil {
+		return nil, err
+	}
+	types, err := c.step.typesOf(in)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.after(c.places[at])
+	if err != nil {
+		return nil, err
+	}
+	return c.claim.Choices(c.step.g, types, k, got.Format)
+}
+
+// alike are the choices of each kind of operations together.
+func alike(all []lower.Choice) (groups [][]lower.Choice) {
+	for i, a := range all {
+		if slices.ContainsFunc(all[:i], a.Like) {
+			continue
+		}
+		for _, done := range []bool{true, false} {
+			of := slices.DeleteFunc(slices.Clone(all), func(b lower.Choice) bool { return !a.Like(b) || b.Done != done })
+			if len(of) > 1 {
+				groups = append(groups, of)
+			}
+		}
+	}
+	return groups
+}
+
+// ones are choices one by one.
+func ones(all []lower.Choice) (groups [][]lower.Choice) {
+	for _, a := range all {
+		if !a.Idle {
+			groups = append(groups, []lower.Choice{a})
+		}
+	}
+	return groups
+}
+
+// twos are choices with the next.
+func twos(all []lower.Choice) (groups [][]lower.Choice) {
+	for _, a := range all {
+		for _, next := range all {
+			if next.Follows(a) {
+				groups = append(groups, []lower.Choice{a, next})
+			}
+		}
+	}
+	return groups
+}
+
+// turn makes choices otherwise: those that bring a step plainly nearer, the one that does most first, and each of the
+// others if it does so still. It reports whether there were any.
+func (c *checker) turn(best *candidate, at int, groups [][]lower.Choice) (bool, error) {
+	try := func(of []lower.Choice) (candidate, error) {
+		k := best.k.Turned(of...)
+		to := candidate{k, c.many(k), best.contract, best.off}
+		var err error
+		to.off, err = to.many.Off(at, best.contract)
+		return to, err
+	}
+	type alone struct {
+		of []lower.Choice
+		to candidate
+	}
+	var nearer []alone
+	for _, of := range groups {
+		to, err := try(of)
+		if err != nil {
+			return false, err
+		}
+		if to.off.Plainly(best.off) {
+			nearer = append(nearer, alone{of, to})
+		}
+	}
+	slices.SortStableFunc(nearer, func(a, b alone) int { return cmp.Compare(a.to.off.Mean, b.to.off.Mean) })
+	for i, a := range nearer {
+		to := a.to
+		if i > 0 {
+			var err error
+			if to, err = try(a.of); err != nil {
+				return false, err
+			}
+		}
+		if to.off.Plainly(best.off) {
+			*best = to
+		}
+	}
+	return len(nearer) > 0, nil
+}
+
+// called says in words what a contract does.
+func (c *checker) called(k lower.Contract) string {
+	var without, with []string
+	own, err := c.choices(k.Whole(), 0)
+	if err != nil {
+		return k.Name
+	}
+	for _, choice := range own {
+		switch {
+		case !k.Turns(choice):
+		case choice.Done:
+			without = append(without, choice.String())
+		default:
+			with = append(with, choice.String())
+		}
+	}
+	name := k.Name
+	if without != nil {
+		name += "; without the roundings of " + listed(without)
+	}
+	if with != nil {
+		name += "; rounded: " + listed(with)
+	}
+	return strings.TrimPrefix(name, "; ")
+}

@@ -1,0 +1,164 @@
+package lower
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/graph"
+)
+
+// Contract says which of a claim's roundings a device has.
+type Contract struct {
+	Name     string // "" for the claim's own
+	operands bool   // those of the operands of products, by autocast
+	wide     bool   // of these the parameters alone
+	stores   func(op graph.Op) bool
+	kernels  bool            // what is made and read within one kernel is read before it is stored
+	pure     bool            // without autocast: weights, inputs and all results are of the half type
+	apart    bool            // biases of transposed convolutions are added to sums that are stored
+	chained  bool            // what one operation alone reads that is no product is not stored
+	also     kind            // what it does besides
+	turned   map[choice]bool // what it does otherwise
+}
+
+// choice is one thing that right devices of a claim may do or leave.
+type choice struct {
+	of    kind
+	node  int // that does it
+	value int // of which it is one
+}
+
+// kind is one of the kinds of choices.
+type kind string
+
+const (
+	result  kind = ""                              // a result is stored
+	operand kind = "as an operand"                 // what a product reads is rounded
+	bare    kind = "before its bias"               // a product is stored before its bias is added
+	number  kind = "the constant of"               // a number beside a tensor of a half type is rounded to that type
+	scaled  kind = "before its scale"              // what a norm has normalized is stored
+	weights kind = "into the weights of a product" // a batch norm is taken into the weights
+)
+
+// Choice is one thing that right devices of a claim may do or leave: a rounding of a result, of an operand or of a
+// constant, or a batch norm that is taken into weights.
+type Choice struct {
+	choice
+	Name  string // of the result
+	Done  bool   // whether the contract does it
+	Idle  bool   // whether that changes nothing, for what another one does
+	reads []int  // the values that it depends on
+	op    string // the operation's name
+}
+
+// Like reports whether a choice is the same of another operation of its kind.
+func (c Choice) Like(other Choice) bool { return c.of == other.of && c.op == other.op }
+
+// String says which one it is.
+func (c Choice) String() string {
+	if c.of == number {
+		return string(number) + " " + c.Name
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s %s", c.Name, c.of), " ")
+}
+
+// Follows reports whether a choice is the next after another one: it depends on that result, or belongs to the same
+// node.
+func (c Choice) Follows(other Choice) bool {
+	if c.node == other.node && c.value == other.value {
+		return c.of == result && (other.of == bare || other.of == scaled)
+	}
+	return other.of == result && slices.Contains(c.reads, other.value)
+}
+
+// Turned returns a contract that does otherwise in some choices.
+func (k Contract) Turned(some ...Choice) Contract {
+	turned := maps.Clone(k.turned)
+	if turned == nil {
+		turned = map[choice]bool{}
+	}
+	for _, c := range some {
+		if turned[c.choice] {
+			delete(turned, c.choice)
+		} else {
+			turned[c.choice] = true
+		}
+	}
+	k.turned = turned
+	return k
+}
+
+// products are the operations whose results a compiler leaves to a library, which stores them.
+var products = []string{
+	"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
+	"addmm", "baddbmm", "gemm", "einsum", "scaled_dot_product_attention"}
+
+// Contracts are those that right devices of a claim have of a graph: the claim's own first.
+func (c Claim) Contracts(g *graph.Graph) []Contract {
+	every := func(graph.Op) bool { return true }
+	all := []Contract{{operands: true, stores: every}}
+	if _, half := c.Narrow(); !half {
+		return all
+	}
+	if c.Halves {
+		all = append(all, Contract{Name: "a module in a half type", operands: true, stores: every, pure: true})
+	}
+	isTransposed := func(n graph.Node) bool { return transposed(&n) }
+	if c.Mode.Autocast != graph.NoAutocast && !c.Mode.BiasApart() && slices.ContainsFunc(g.Nodes, isTransposed) {
+		all = append(all, Contract{Name: "biases of transposed convolutions added to stored sums",
+			operands: true, stores: every, apart: true})
+	}
+	none := func(graph.Op) bool { return false }
+	return append(all,
+		Contract{Name: "what lies between two products is one kernel, which keeps float32",
+			operands: true, stores: every, kernels: true},
+		Contract{Name: "results of products stored, and what follows them kept in float32",
+			operands: true, stores: isProduct},
+		Contract{Name: "operands of products rounded, and all results kept in float32", operands: true, stores: none},
+		Contract{Name: "float32", stores: none})
+}
+
+// Wholes are the contracts of whole networks from which others are looked for, by what they do otherwise.
+func (c Claim) Wholes(g *graph.Graph) []Contract {
+	all := c.Contracts(g)
+	if _, half := c.Narrow(); !half {
+		return all
+	}
+	all = append(all,
+		Contract{Name: "parameters of products rounded, and all else kept in float32",
+			operands: true, wide: true, stores: func(graph.Op) bool { return false }},
+		Contract{Name: "a product and what follows it is one kernel, which stores its last result",
+			operands: true, chained: true, stores: all[0].stores})
+	alone := len(all)
+	for _, of := range []kind{bare, scaled, number, weights} {
+		for _, k := range all[:alone] {
+			if of == weights && len(folds(g)) == 0 || of != weights && k.Name != "" {
+				break
+			}
+			k.also = of
+			k.Name = strings.TrimPrefix(k.Name+"; "+besides[of], "; ")
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// besides says in words what else contracts of whole networks do.
+var besides = map[kind]string{bare: "biases added to stored products", scaled: "norms stored before their scale",
+	number: "constants in the half type", weights: "batch norms in the weights"}
+
+func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
+
+// Whole is the contract of a whole network that a contract is made from.
+func (k Contract) Whole() Contract {
+	k.turned = nil
+	return k
+}
+
+// Own reports whether a contract is the claim's own.
+func (k Contract) Own() bool { return k.Name == "" && len(k.turned) == 0 }
+
+// Turns reports whether a contract does otherwise in a choice.
+func (k Contract) Turns(c Choice) bool { return k.turned[c.choice] }
