@@ -150,7 +150,7 @@ func (l *lowering) chooses(of kind, node, value int, name string, done bool, rea
 	if node >= 0 {
 		c.op = l.from.Nodes[node].Op.Name()
 	}
-	c.Done = (done || of == l.also) != l.turned[c.choice]
+	c.Done = (done || of != result && of == l.also) != l.turned[c.choice]
 	l.choices = append(l.choices, c)
 	return c.Done
 }
