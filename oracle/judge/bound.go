@@ -145,7 +145,7 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	switch op := op.(type) {
 	case graph.Binary:
 		return binary(op, in, out[0])
-	case graph.Unary, graph.Act, coarseExp, symmetric:
+	case graph.Unary, graph.Act, coarseExp, symmetric, erfc:
 		return function(op, in[0], out[0])
 	case split:
 		return op.bound(in[0], out[0])

@@ -32,6 +32,8 @@ type Form struct {
 	// 16: what is left over at the end of a row has exp itself. 0 is none.
 	CoarseExp bool `json:"coarse_exp,omitempty"`
 	Lanes     int  `json:"lanes,omitempty"`
+	// Composed is an activation in elementary operations, each of whose results may be rounded.
+	Composed bool `json:"composed,omitempty"`
 	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's:
 	// its error does not become smaller where it does.
 	Symmetric bool `json:"symmetric,omitempty"`
@@ -86,6 +88,7 @@ type Form struct {
 // with is a form that has what another has besides.
 func (f Form) with(g Form) Form {
 	f.Affine, f.OnePass, f.Symmetric = f.Affine || g.Affine, f.OnePass || g.OnePass, f.Symmetric || g.Symmetric
+	f.Composed = f.Composed || g.Composed
 	f.BiasAfter, f.Taps, f.Backwards = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps, f.Backwards || g.Backwards
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes
@@ -380,6 +383,9 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 	case graph.AvgPool:
 		return one(b.averagePool(op, in[0]))
 	case graph.Unary:
+		if v := b.composed(op, in[0]); v >= 0 {
+			return one(v)
+		}
 		if (op.Name() == "rsqrt" || op.Name() == "sqrt") && b.is(rootForgotten) {
 			return one(b.step("output", map[string]graph.Op{"sqrt": same, "rsqrt": unary("reciprocal")}[op.Name()], in[0]))
 		}
@@ -457,6 +463,9 @@ func (b *builder) activation(op graph.Act, x int) int {
 		return b.step("output", unary("sigmoid"), x)
 	case op.Func == act.SiLU && b.form.Symmetric:
 		return b.step("output", symmetric{op}, x)
+	}
+	if v := b.composed(op, x); v >= 0 {
+		return v
 	}
 	return b.step("output", op, x)
 }

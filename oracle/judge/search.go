@@ -210,6 +210,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if kernels["symmetric "+op.Name()].off != nil {
 				forms = append(forms, Form{Symmetric: true})
 			}
+			if q.Narrow.Half() && composes(op) {
+				forms = append(forms, Form{Composed: true}, Form{Composed: true, Scalars: q.Narrow.String()})
+			}
 		case graph.Conv, graph.Convolution, graph.ConvTranspose, graph.Linear:
 			if q.Narrow == fp16.Float32 {
 				if tiled(op, types[n.In[1]].Shape) {

@@ -1,0 +1,53 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestComposed: an activation whose elementary operations are stored each, as JAX 0.10 has it on a CPU, passes in half types,
+// and fails times 1.02, and if it is another one.
+func TestComposed(t *testing.T) {
+	t.Parallel()
+	relu := func(x float64) float64 { return max(x, 0) }
+	for op, of := range map[string]func(f fp16.Format, x float64) float64{
+		"sigmoid": func(f fp16.Format, x float64) float64 { return 1 / f.Round(1+f.Round(math.Exp(-x))) },
+		"silu":    func(f fp16.Format, x float64) float64 { return x * f.Round(1/f.Round(1+f.Round(math.Exp(-x)))) },
+		"gelu":    func(f fp16.Format, x float64) float64 { return x / 2 * f.Round(math.Erfc(x*f.Round(-math.Sqrt2/2))) },
+		"softplus": func(f fp16.Format, x float64) float64 {
+			return max(x, 0) + f.Round(math.Log1p(f.Round(math.Exp(-math.Abs(x)))))
+		},
+		"mish": func(f fp16.Format, x float64) float64 {
+			return x * f.Round(math.Tanh(f.Round(max(x, 0)+f.Round(math.Log1p(f.Round(math.Exp(-math.Abs(x))))))))
+		},
+		"hardswish": func(f fp16.Format, x float64) float64 {
+			return x * f.Round(min(max(f.Round(x+3), 0), 6)*f.Round(1./6))
+		},
+	} {
+		for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
+			r := rand.New(rand.NewPCG(91, 92))
+			x := drawn(r, f, 40, 30)
+			for _, c := range []struct {
+				name string
+				make func(x float64) float64
+				want string
+			}{
+				{"right", func(x float64) float64 { return of(f, x) }, Pass},
+				{"times 1.02", func(x float64) float64 { return 1.02 * of(f, x) }, Fail},
+				{"ReLU", relu, Fail},
+			} {
+				y := tensor.New(f, 40, 30)
+				for i, v := range x.Data {
+					y.Data[i] = f.Round(c.make(v))
+				}
+				if a := ask(t, op, "{}", x, y); a.Verdict != c.want {
+					t.Errorf("%s of %s in %v: %s, %s, %v", c.name, op, f, a.Verdict, a.Reason, a.Contract)
+				}
+			}
+		}
+	}
+}

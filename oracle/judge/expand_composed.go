@@ -1,0 +1,102 @@
+package judge
+
+import (
+	"errors"
+	"math"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
+)
+
+// composed is an activation in the elementary operations that JAX makes it of, and files that have no node for it: XLA
+// stores the result of each in the half type. It is -1 where an activation is one operation everywhere.
+func (b *builder) composed(op graph.Op, x int) int {
+	if !b.form.Composed {
+		return -1
+	}
+	may := func(name string, op graph.Op, in ...int) int { return b.may(true, b.step(name, op, in...)) }
+	scalar := func(v float64) int {
+		if f, is := b.form.narrow(op); is {
+			v = f.Round(v)
+		}
+		return b.number(v)
+	}
+	switch nameOf(op) {
+	case "sigmoid":
+		return b.step("output", unary("reciprocal"), b.logistic(x))
+	case "silu":
+		return b.step("output", mul, x, may("sigmoid", unary("reciprocal"), b.logistic(x)))
+	case "gelu":
+		e := may("erfc", erfc{}, may("argument", mul, x, scalar(-math.Sqrt2/2)))
+		return b.step("output", mul, b.step("half", mul, x, b.number(.5)), e)
+	case "gelu_tanh":
+		cube := may("cube", mul, may("square", mul, x, x), x)
+		sum := may("inner", plus, x, may("cubic", mul, cube, scalar(0.044715)))
+		t := may("tanh", graph.Act{Func: act.Tanh}, may("argument", mul, sum, scalar(math.Sqrt(2/math.Pi))))
+		return b.step("output", mul, x, b.step("half", mul, may("one_more", plus, t, b.number(1)), b.number(.5)))
+	case "softplus":
+		return b.softplus("output", x)
+	case "mish":
+		return b.step("output", mul, x, may("tanh", graph.Act{Func: act.Tanh}, b.may(true, b.softplus("softplus", x))))
+	case "selu":
+		const alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+		below := may("below", mul, may("expm1", unary("expm1"), b.step("least", unaryMin0(), x)), scalar(alpha))
+		return b.step("output", mul, b.step("both", plus, b.step("above", unaryMax0(), x), below), scalar(scale))
+	case "hardsigmoid":
+		return b.step("output", mul, b.sixth(x), scalar(1./6))
+	case "hardswish":
+		return b.step("output", mul, x, may("hardsigmoid", mul, b.sixth(x), scalar(1./6)))
+	}
+	return -1
+}
+
+// composes reports whether [builder.composed] has an activation.
+func composes(op graph.Op) bool {
+	switch nameOf(op) {
+	case "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "selu", "hardsigmoid", "hardswish":
+		return true
+	}
+	return false
+}
+
+// logistic is 1 + e^-x.
+func (b *builder) logistic(x int) int {
+	e := b.may(true, b.step("exp", unary("exp"), b.step("negated", unary("neg"), x)))
+	return b.may(true, b.step("denominator", plus, e, b.number(1)))
+}
+
+// softplus is max(x, 0) + log(1 + e^-|x|).
+func (b *builder) softplus(name string, x int) int {
+	e := b.may(true, b.step("exp", unary("exp"), b.step("negated", unary("neg"), b.step("size", unary("abs"), x))))
+	return b.step(name, plus, b.step("above", unaryMax0(), x), b.may(true, b.step("log1p", unary("log1p"), e)))
+}
+
+// sixth is x + 3 between 0 and 6.
+func (b *builder) sixth(x int) int {
+	return b.step("clipped", graph.Unary{Func: clip(0, 6)}, b.may(true, b.step("shifted", plus, x, b.number(3))))
+}
+
+func unaryMin0() graph.Op { return graph.Unary{Func: clip(math.Inf(-1), 0)} }
+
+// erfc is 1 - erf(x).
+type erfc struct{}
+
+// Name implements [graph.Op].
+func (erfc) Name() string { return "erfc" }
+
+// Infer implements [graph.Op].
+func (erfc) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
+	if len(in) != 1 {
+		return graph.Inference{}, errors.New("want one input")
+	}
+	return graph.Inference{Out: []graph.Type{in[0]}}, nil
+}
+
+// Eval implements [graph.Op].
+func (erfc) Eval(c *graph.Call) error {
+	for i, x := range c.In(0).Data {
+		c.Out[0].Data[i] = elem.Erfc(x)
+	}
+	return nil
+}
