@@ -150,8 +150,8 @@ func all(of []Type) (bytes int64) {
 	return bytes
 }
 
-// lineSpace is the memory of a reduction along axes: where its lines begin, where the numbers of one stand, written once
-// more while an axis is added, and, if these are no neighbours, four lines of each thread.
+// lineSpace is the memory of a reduction along axes: where its lines begin, where the numbers of one stand, written
+// once more while an axis is added, and, if these are no neighbours, four lines of each thread.
 func lineSpace(axes Ints, in, out []Type) int64 {
 	lines, rank := out[0].elements(), len(in[0].Shape)
 	line := all(in[:1]) / max(1, lines)

@@ -130,7 +130,8 @@ func other(file io.ReaderAt) string {
 			return k.kind
 		}
 	}
-	if n > 0 && !slices.ContainsFunc(begin[:n], func(b byte) bool { return b < ' ' && !strings.ContainsRune("\t\n\r", rune(b)) || b > '~' }) {
+	if n > 0 && !slices.ContainsFunc(begin[:n],
+		func(b byte) bool { return b < ' ' && !strings.ContainsRune("\t\n\r", rune(b)) || b > '~' }) {
 		return "text"
 	}
 	return ""

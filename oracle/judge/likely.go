@@ -25,7 +25,9 @@ type finder struct {
 
 // finder returns one that has compared all candidates; of fewer than three it need not.
 func (q *Question) finder(types []graph.Type) (*finder, error) {
-	s := &finder{q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types), some: map[string]bool{}}
+	s := &finder{
+		q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types), some: map[string]bool{},
+	}
 	for _, p := range s.expand(Form{written: q.Written}).points {
 		if p.some {
 			s.some[p.name] = true
@@ -93,8 +95,8 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 	return best, nil
 }
 
-// distance is how far an output is from what a contract stores. Of a step of which only some elements are rounded, which
-// they are is not known: each is as near as it is with the rounding or without.
+// distance is how far an output is from what a contract stores. Of a step of which only some elements are rounded,
+// which they are is not known: each is as near as it is with the rounding or without.
 func (s *finder) distance(c Contract) (Distance, error) {
 	y, err := s.few.made(c)
 	if err != nil || !slices.ContainsFunc(c.Round, func(name string) bool { return s.some[name] }) {
@@ -106,9 +108,9 @@ func (s *finder) distance(c Contract) (Distance, error) {
 	return s.few.distance(y, rounded), err
 }
 
-// starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form alone.
-// What is nearest by chance leads astray: before it comes the one of the fewest roundings than which it is not plainly
-// nearer.
+// starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form
+// alone. What is nearest by chance leads astray: before it comes the one of the fewest roundings than which it is not
+// plainly nearer.
 func (s *finder) starts() (starts []int) {
 	ranked := s.ranked()
 	first := slices.IndexFunc(s.off, func(o Distance) bool { return !s.off[ranked[0]].Plainly(o) })
@@ -162,8 +164,8 @@ func (q *Question) few(types []graph.Type) *Question {
 	return q
 }
 
-// tf32 are contracts of a claim of TF32 in all ways to round operands, of all products or of some operations' alone. Those
-// that explain the output best are tried, the best first.
+// tf32 are contracts of a claim of TF32 in all ways to round operands, of all products or of some operations' alone.
+// Those that explain the output best are tried, the best first.
 func (q *Question) tf32(types []graph.Type, claimed []Contract) (all []Contract, err error) {
 	few, off := q.few(types), map[Form]float64{}
 	for _, way := range q.operandWays() {
@@ -310,7 +312,8 @@ func (s *finder) pairs(b *builder) (all []change) {
 
 // climb goes from a contract to nearer ones.
 func (s *finder) climb(c Contract, off Distance) (Contract, Distance, error) {
-	small := len(s.q.Graph.Nodes) < 2 && c.Scaled == "" && len(s.expand(c.Form).names()) <= pairedNames // of which all are candidates
+	// of which all are candidates
+	small := len(s.q.Graph.Nodes) < 2 && c.Scaled == "" && len(s.expand(c.Form).names()) <= pairedNames
 	for moved := !small && (s.q.Narrow != fp16.Float32 || c.Operands != ""); moved && off.Mean > 0; {
 		moved = false
 		b := s.expand(c.Form)
