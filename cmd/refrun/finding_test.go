@@ -91,11 +91,13 @@ func TestOnlyProved(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
 			t.Fatal(err)
 		}
-		if got.code != c.code || !strings.HasPrefix(r.Verdict, "FAIL") || len(r.Findings) == 0 || r.Findings[0].Known != c.known {
+		if got.code != c.code || !strings.HasPrefix(r.Verdict, "FAIL") || len(r.Findings) == 0 ||
+			r.Findings[0].Known != c.known {
 			t.Errorf("%s: code %d, %+v", c.name, got.code, r)
 		}
 	}
-	if got := refrun(t, "check", "--case", f.write(), "--only", "odds"); got.code != exitUsage || !strings.Contains(got.stderr, `--only: "odds": want proved`) {
+	if got := refrun(t, "check", "--case", f.write(), "--only", "odds"); got.code != exitUsage ||
+		!strings.Contains(got.stderr, `--only: "odds": want proved`) {
 		t.Errorf("--only odds: code %d, %s", got.code, got.stderr)
 	}
 }

@@ -42,7 +42,9 @@ func (m *modelFlags) again(outputs list, w *checkFlags) string {
 	for _, out := range outputs {
 		flags = append(flags, [2]string{"output", out})
 	}
-	return checkOf(append(flags, [][2]string{{"layers", w.layers}, {"claim", w.claim}, {"autocast", w.autocast}, {"only", w.only}}...))
+	return checkOf(append(flags, [][2]string{
+		{"layers", w.layers}, {"claim", w.claim}, {"autocast", w.autocast}, {"only", w.only},
+	}...))
 }
 
 // checkModel judges one evaluation of a network.

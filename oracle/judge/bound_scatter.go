@@ -85,9 +85,9 @@ func added(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, e
 	return []ball{out}, err
 }
 
-// addedTo is the deviation of n float32 sums, one after the other, from a base to an end, of terms whose squares add up to q.
-// A rounding has the variance of a twelfth of its place's square, and the sums on the way go straight but for a bridge, whose
-// square in the middle is q/4: the mean over the way is Simpson's.
+// addedTo is the deviation of n float32 sums, one after the other, from a base to an end, of terms whose squares add up
+// to q. A rounding has the variance of a twelfth of its place's square, and the sums on the way go straight but for a
+// bridge, whose square in the middle is q/4: the mean over the way is Simpson's.
 func addedTo(n, base, end, q float64) float64 {
 	place := func(s float64) float64 { p := fp16.Float32.Ulp(s); return p * p }
 	half := (base + end) / 2

@@ -97,8 +97,8 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 }
 
 // inMemory returns the sums of the squares of all partial sums where terms are added in the order of memory, as kernels
-// often do. Of terms with an order of their own, such as gradients whose sum over each image is large and over all images
-// 0, they are larger than those of a random order. It is nil of other sums than those along axes.
+// often do. Of terms with an order of their own, such as gradients whose sum over each image is large and over all
+// images 0, they are larger than those of a random order. It is nil of other sums than those along axes.
 func inMemory(op graph.Op, in []ball, results int) []float64 {
 	o, is := op.(graph.Reduction)
 	if !is || len(in) != 1 || results == 0 || in[0].v.Format == fp16.Int64 {

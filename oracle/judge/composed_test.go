@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestComposed: an activation whose elementary operations are stored each, as JAX 0.10 has it on a CPU, passes in half types,
-// and fails times 1.02, and if it is another one.
+// TestComposed: an activation whose elementary operations are stored each, as JAX 0.10 has it on a CPU, passes in half
+// types, and fails times 1.02, and if it is another one.
 func TestComposed(t *testing.T) {
 	t.Parallel()
 	relu := func(x float64) float64 { return max(x, 0) }

@@ -63,7 +63,8 @@ func (c Contract) String() string {
 	for _, form := range []struct {
 		is    bool
 		words string
-	}{{c.Composed, "activations in several operations"}, {c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"}, {c.BiasAfter, "the bias added to the stored product"},
+	}{{c.Composed, "activations in several operations"}, {c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"},
+		{c.BiasAfter, "the bias added to the stored product"},
 		{c.Taps, "tap by tap"},
 		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes of the same or twice the size"}} {
 		if form.is {

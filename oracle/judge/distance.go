@@ -27,10 +27,10 @@ func (q *Question) coarser() fp16.Format {
 }
 
 // distanceOf is the distance of an output from results: of each number log2(1 + d^2), d in places of a format. Where
-// several roundings are missing, most numbers are off, by what the narrow format's roundings are, and each rounding that
-// is put right makes that a little less: in bits that shows, where squares would show the largest alone and a count
-// nothing. The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare rounding
-// does. Of several results the nearest counts.
+// several roundings are missing, most numbers are off, by what the narrow format's roundings are, and each rounding
+// that is put right makes that a little less: in bits that shows, where squares would show the largest alone and a
+// count nothing. The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare
+// rounding does. Of several results the nearest counts.
 func distanceOf(f fp16.Format, out []float64, results ...[]float64) (far Distance) {
 	return distanceIn(f, f, out, results...)
 }
@@ -59,8 +59,8 @@ func distanceIn(unit, f fp16.Format, out []float64, results ...[]float64) (far D
 	return far
 }
 
-// Plainly reports whether a contract is nearer than another by more than chance: by a tenth, where few numbers are off, or
-// by more than chance does to the mean of all differences.
+// Plainly reports whether a contract is nearer than another by more than chance: by a tenth, where few numbers are off,
+// or by more than chance does to the mean of all differences.
 func (a Distance) Plainly(b Distance) bool {
 	var sum, squares float64
 	for i := range a.bits {

@@ -55,9 +55,9 @@ type Form struct {
 	// linear, matmul" leaves those of these operations in float32, as PyTorch's default does, which has TF32 for
 	// convolutions alone, and "but of probabilities" those of an attention.
 	Operands string `json:"operands,omitempty"`
-	// Scaled is what an attention scales before the product of query and key, and rounds: "query", "key", "query by log2 e"
-	// for an exp of base 2, or "query and key" by the root each, as PyTorch does without a kernel of its own; "" is the
-	// scores.
+	// Scaled is what an attention scales before the product of query and key, and rounds: "query", "key", "query by
+	// log2 e" for an exp of base 2, or "query and key" by the root each, as PyTorch does without a kernel of its own;
+	// "" is the scores.
 	Scaled string `json:"scaled,omitempty"`
 	// Scalars is the format to which numbers that are written in a graph are rounded first, such as 0.1 in
 	// x * 0.1: float16 or bfloat16, as by JAX; "" is float32. "float16 but of products" and "bfloat16 but of
@@ -95,7 +95,8 @@ func (f Form) with(g Form) Form {
 	}
 	f.Reciprocal, f.Copied = f.Reciprocal || g.Reciprocal, f.Copied || g.Copied
 	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
-	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions), cmp.Or(g.Atomic, f.Atomic)
+	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions),
+		cmp.Or(g.Atomic, f.Atomic)
 	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
 	return f
 }

@@ -127,7 +127,8 @@ func (b *builder) scores(query, key int, scale float64) int {
 	default:
 		after = scale
 	}
-	s := b.may(true, b.product("products", graph.MatMul{}, query, b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)))
+	s := b.may(true,
+		b.product("products", graph.MatMul{}, query, b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)))
 	if after == 1 && b.form.Scaled != "" {
 		return s
 	}

@@ -37,8 +37,8 @@ var operands = map[string]rounding{
 	"bfloat16":       {Format: fp16.BFloat16},
 }
 
-// tf32Ways are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows and
-// does not demand.
+// tf32Ways are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows
+// and does not demand.
 var tf32Ways = []string{"tf32", "tf32 ties away", "tf32 truncated", ""}
 
 // product adds a product of two operands, and what is added to it.

@@ -94,7 +94,8 @@ var kernels = map[string]limits{
 	// 7.1.26 of Abramowitz and Stegun: 1.5e-7, and its own roundings
 	"erf": {off: func(x, y float64) float64 { return max(9*u*math.Abs(y), 7*u) }},
 	// as erf's, or by a function of its own, whose argument's rounding is in e^-x^2
-	"erfc":        {steep: 1.13, off: func(x, y float64) float64 { return max((16+2*x*x)*u*math.Abs(y), 7*u*max(0, min(1, 1-math.Abs(x)))) }},
+	"erfc": {steep: 1.13,
+		off: func(x, y float64) float64 { return max((16+2*x*x)*u*math.Abs(y), 7*u*max(0, min(1, 1-math.Abs(x)))) }},
 	"sigmoid":     {off: logisticOff},
 	"softplus":    {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 8*u) * math.Abs(y) }},
 	"elu":         {off: minusOne},

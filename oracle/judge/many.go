@@ -120,8 +120,8 @@ func (m *Many) Contracts(i int) ([]Contract, error) {
 
 // Off is how far evaluation i is from what a contract stores, as [Question] compares contracts, but in places of the
 // coarser of its format and that of steps: in a chain of many roundings a number is right to the last place of float32
-// only when all of them are, and each of them that is put right should show. A contract with steps that there are not is
-// infinitely far.
+// only when all of them are, and each of them that is put right should show. A contract with steps that there are not
+// is infinitely far.
 func (m *Many) Off(i int, c Contract) (Distance, error) {
 	q, types, err := m.question(i, m.At)
 	if err != nil {
@@ -178,7 +178,8 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 			}
 			wrong = less == nil && x > 1
 		}
-		each := Each{flips: t.turns, Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements, Errors: t.errors(), Worst: t.worst, ways: t.ways}
+		each := Each{flips: t.turns, Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements,
+			Errors: t.errors(), Worst: t.worst, ways: t.ways}
 		if each.Figures, err = q.figures(t); err != nil {
 			return nil, err
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestScaledFirst: attention kernels scale the query, the key, or both by a root, before their product, or the query for an
-// exp of base 2, and round what they have scaled. They pass in half types and with TF32 operands; with another scale they
-// fail.
+// TestScaledFirst: attention kernels scale the query, the key, or both by a root, before their product, or the query
+// for an exp of base 2, and round what they have scaled. They pass in half types and with TF32 operands; with another
+// scale they fail.
 func TestScaledFirst(t *testing.T) {
 	t.Parallel()
 	const rows, keys, n = 18, 40, 24 // whose scale is no power of 2
@@ -77,7 +77,8 @@ func TestScaledFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a.Verdict != want {
-				t.Errorf("trial %d, %v, query by %.3g and key by %.3g, times %v: %s, %s, %v", trial, f, ofQuery, ofKey, wrong, a.Verdict, a.Reason, a.Contract)
+				t.Errorf("trial %d, %v, query by %.3g and key by %.3g, times %v: %s, %s, %v",
+					trial, f, ofQuery, ofKey, wrong, a.Verdict, a.Reason, a.Contract)
 			}
 		}
 	}

@@ -114,16 +114,17 @@ func TestScatteredTile(t *testing.T) {
 	}
 }
 
-// TestSumsFromBase: float32 sums that begin at a base which is larger than all that is added have the errors of its places:
-// simulated kernels have as many as those that add one number after the other, in the mean square within a fifth, whatever
-// base and end.
+// TestSumsFromBase: float32 sums that begin at a base which is larger than all that is added have the errors of its
+// places: simulated kernels have as many as those that add one number after the other, in the mean square within a
+// fifth, whatever base and end.
 func TestSumsFromBase(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(71, 72))
 	for _, base := range []float64{0, 1, 0.99, -1.5, 300} {
 		for _, mean := range []float64{0, 0.01} {
 			const cells, n = 3000, 60
-			x, source, index := tensor.New(fp16.Float32, cells), tensor.New(fp16.Float32, cells*n), tensor.New(fp16.Int64, cells*n)
+			x, source, index := tensor.New(fp16.Float32, cells), tensor.New(fp16.Float32, cells*n),
+				tensor.New(fp16.Int64, cells*n)
 			squares := 0.0
 			for i := range x.Data {
 				x.Data[i] = fp16.Float32.Round(base)
@@ -139,7 +140,8 @@ func TestSumsFromBase(t *testing.T) {
 				squares += (sum[i] - exact[i]) * (sum[i] - exact[i])
 			}
 			in := []ball{{v: x}, {v: index}, {v: source}}
-			balls, err := added(graph.IndexAdd{}, in, tensor.Of(fp16.Float64, exact, cells), accumulator{u: u, narrow: fp16.Float32})
+			balls, err := added(graph.IndexAdd{}, in, tensor.Of(fp16.Float64, exact, cells),
+				accumulator{u: u, narrow: fp16.Float32})
 			if err != nil {
 				t.Fatal(err)
 			}

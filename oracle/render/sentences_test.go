@@ -355,7 +355,10 @@ func TestOnlyProved(t *testing.T) {
 		return faulty(func(r *report.Report) { r.Only, r.Findings[0].Known = only, known })
 	}
 	says := "nothing of it is proved, and only what is proved was asked for: the exit code is 0"
-	for _, other := range []*report.Report{of(report.Proved, report.Proved), of(report.ByOdds, ""), passing(func(r *report.Report) { r.Only = report.Proved })} {
-		pair{says, of(report.ByOdds, report.Proved), other}.check(t, func(r *report.Report) string { return strings.Join(strings.Fields(Text(r)), " ") })
+	for _, other := range []*report.Report{of(report.Proved, report.Proved), of(report.ByOdds, ""),
+		passing(func(r *report.Report) { r.Only = report.Proved })} {
+		pair{
+			says, of(report.ByOdds, report.Proved), other,
+		}.check(t, func(r *report.Report) string { return strings.Join(strings.Fields(Text(r)), " ") })
 	}
 }

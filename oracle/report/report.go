@@ -266,10 +266,11 @@ const (
 	ByOdds = "odds"   // a right device returns this too, with a chance that is too small to believe
 )
 
-// Fails reports whether what was found fails a build: a verdict that failed, unless nothing of it is proved and Only asks
-// for that.
+// Fails reports whether what was found fails a build: a verdict that failed, unless nothing of it is proved and Only
+// asks for that.
 func (r *Report) Fails() bool {
-	return r.Verdict.Failed() && (r.Only != Proved || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Known == Proved }))
+	return r.Verdict.Failed() &&
+		(r.Only != Proved || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Known == Proved }))
 }
 
 // Map is a picture: numbers over an image, such as the error of a channel.

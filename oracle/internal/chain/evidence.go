@@ -88,7 +88,9 @@ func (c *checker) draws(p place, state *tensor.Tensor) (*tensor.Tensor, error) {
 // ofGraph judges a state of a step graph: of one realization at a time.
 func ofGraph(g *facts.Gate, i int) *checker {
 	from := g.Case.Step
-	c := &checker{Gate: g, claim: lower.Claim{Mode: g.Mode}, index: i, states: g.Each()[i], fields: map[place]*diff.Fields{}}
+	c := &checker{
+		Gate: g, claim: lower.Claim{Mode: g.Mode}, index: i, states: g.Each()[i], fields: map[place]*diff.Fields{},
+	}
 	if len(from.States) > 1 {
 		c.name = from.States[i].In()
 	}

@@ -38,7 +38,8 @@ func tell(g *facts.Gate, judged []*found) error {
 		r.Subject += "; " + ops
 	}
 	r.Notes = append(r.Notes,
-		"steps were judged as chains of operations, from state to state: statistics of the noise, other states and blends than the nearest, and probes were not looked at")
+		"steps were judged as chains of operations, from state to state: "+
+			"statistics of the noise, other states and blends than the nearest, and probes were not looked at")
 	if g.Case.Layers != nil {
 		r.Notes = append(r.Notes, "recorded layers of this operator were not looked at")
 	}
@@ -58,7 +59,8 @@ func (c *checker) report(f *found) error {
 	if f.Passes() {
 		if slices.Contains(f.Blind, noOperator) || slices.Contains(f.Blind, allZeros) {
 			c.Find(report.Finding{Verdict: report.NoPower, Gate: "accuracy", Step: -1, Realization: -1, Excess: 1,
-				Text: c.of("the operator's part in the states") + " is no larger than the errors of right devices: one that left it out would pass"})
+				Text: c.of("the operator's part in the states") +
+					" is no larger than the errors of right devices: one that left it out would pass"})
 		}
 		c.unknown(f)
 	} else if err := c.fail(f); err != nil {
@@ -97,7 +99,8 @@ func (c *checker) unknown(f *found) {
 		n += f.Each[i].Unknown
 	}
 	if n > 0 {
-		c.Report.Unjudged = append(c.Report.Unjudged, fmt.Sprintf("%d numbers of which it is not known what right devices return", n))
+		c.Report.Unjudged = append(c.Report.Unjudged,
+			fmt.Sprintf("%d numbers of which it is not known what right devices return", n))
 	}
 }
 
@@ -155,14 +158,17 @@ func (c *checker) fail(f *found) error {
 		if p.hi == p.lo+1 {
 			x.Realization = p.lo
 		}
-		x.Text = fmt.Sprintf("step %d: %s are up to %s times the limit of right devices", p.t, c.of("errors"), report.Three(e.Excess))
+		x.Text = fmt.Sprintf("step %d: %s are up to %s times the limit of right devices", p.t, c.of("errors"),
+			report.Three(e.Excess))
 		if e.Violations > 0 {
 			x.Known = report.Proved
-			x.Text = fmt.Sprintf("step %d: %d of %d %s are not finite where right devices' are, or the other way round", p.t, e.Violations, e.Elements, c.of("numbers"))
+			x.Text = fmt.Sprintf("step %d: %d of %d %s are not finite where right devices' are, or the other way round",
+				p.t, e.Violations, e.Elements, c.of("numbers"))
 		}
 		c.Report.Worst = append(c.Report.Worst, c.element(p, e.Worst)...)
 	} else {
-		x.Text = fmt.Sprintf("errors of %s together are up to %s times the limit of right devices", c.of("all steps"), report.Three(f.Excess))
+		x.Text = fmt.Sprintf("errors of %s together are up to %s times the limit of right devices", c.of("all steps"),
+			report.Three(f.Excess))
 	}
 	if where != "everywhere" {
 		x.Slice = where
@@ -183,7 +189,8 @@ func (c *checker) cause(x *report.Finding, f *found) {
 	cause := f.Cause
 	x.ID, x.Verdict, x.Diagnosis, x.Advice = cause.ID, table.ByID(cause.ID).Verdict, cause.Title, sentence(cause.Advice)
 	if f.First() < 0 {
-		x.Text = fmt.Sprintf("step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", x.Step, report.Three(cause.Amount*cause.Power), report.Three(cause.Amount))
+		x.Text = fmt.Sprintf("step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", x.Step,
+			report.Three(cause.Amount*cause.Power), report.Three(cause.Amount))
 	}
 }
 
@@ -244,7 +251,8 @@ func (c *checker) element(p place, w *judge.Worst) []report.Element {
 		}
 		return diff.Number(v)
 	}
-	e := report.Element{Step: p.t, Realization: p.lo + w.Index[0], C: w.Index[1], H: w.Index[2], W: w.Index[3], Rounded: w.Exact, Got: w.Got}
+	e := report.Element{Step: p.t, Realization: p.lo + w.Index[0], C: w.Index[1], H: w.Index[2], W: w.Index[3],
+		Rounded: w.Exact, Got: w.Got}
 	e.Exact, e.GotValue = number(w.Exact), number(w.Got)
 	return []report.Element{e}
 }
@@ -255,6 +263,7 @@ func (c *checker) blind(f *found) {
 		if id == noOperator {
 			continue
 		}
-		c.Report.Blind = append(c.Report.Blind, report.Blind{Name: c.of(table.ByID(id).Name), Least: diff.Number(math.Inf(1))})
+		c.Report.Blind = append(c.Report.Blind,
+			report.Blind{Name: c.of(table.ByID(id).Name), Least: diff.Number(math.Inf(1))})
 	}
 }

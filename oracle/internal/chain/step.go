@@ -23,8 +23,8 @@ const (
 	kindForcing = "forcing"
 )
 
-// step is one step of a rollout as a graph: of an operator, with its noise as arithmetic on draws that are an input, the
-// policy and the post-processing; or of a step graph what makes one of its states.
+// step is one step of a rollout as a graph: of an operator, with its noise as arithmetic on draws that are an input,
+// the policy and the post-processing; or of a step graph what makes one of its states.
 type step struct {
 	g      *graph.Graph // of the state, and of draws if there is noise
 	kinds  []string     // of its inputs
@@ -37,7 +37,8 @@ type step struct {
 // stepOf returns the step of an operator.
 func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int) *step {
 	from := op.GraphOf(op.HasNoise(), h, w)
-	s := &step{g: graph.New(new(graph.Kept)), mode: mode, kinds: []string{kindState}, axes: []string{"realization", "channel", "image row", "image column"}}
+	s := &step{g: graph.New(new(graph.Kept)), mode: mode, kinds: []string{kindState},
+		axes: []string{"realization", "channel", "image row", "image column"}}
 	of := make([]int, len(from.Values))
 	for _, v := range from.Inputs {
 		of[v] = s.g.Input("state")
@@ -119,7 +120,8 @@ func (s *step) noise(name string, x int, mode operator.Mode) int {
 	scaled := s.g.Add(graph.Binary{Of: pointwise.Mul, Other: &scale}, name+".scaled", draws)
 	if s.block.Type == noise.Multiplicative {
 		one := 1.0
-		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x, s.g.Add(graph.Binary{Of: pointwise.Add, Other: &one}, name+".factor", scaled))
+		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x,
+			s.g.Add(graph.Binary{Of: pointwise.Add, Other: &one}, name+".factor", scaled))
 	}
 	return s.g.Add(graph.Addition, name, x, scaled)
 }
@@ -178,7 +180,9 @@ func (s *step) typesOf(in []*tensor.Tensor) (types []graph.Type, err error) {
 }
 
 // question asks whether a step is what a contract of a claim makes of its inputs.
-func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, got *tensor.Tensor) (judge.Question, error) {
+func (s *step) question(
+	c lower.Claim, k lower.Contract, in []*tensor.Tensor, got *tensor.Tensor,
+) (judge.Question, error) {
 	types, err := s.typesOf(in)
 	if err != nil {
 		return judge.Question{}, err
@@ -192,7 +196,9 @@ func (s *step) question(c lower.Claim, k lower.Contract, in []*tensor.Tensor, go
 		q.Narrow = f
 	}
 	if c.Mode.Precision == fp16.TF32 {
-		q.Operands = map[fp16.Rounding]string{fp16.NearestEven: "tf32", fp16.NearestAway: "tf32 ties away", fp16.TowardZero: "tf32 truncated"}[c.Mode.TF32]
+		q.Operands = map[fp16.Rounding]string{
+			fp16.NearestEven: "tf32", fp16.NearestAway: "tf32 ties away", fp16.TowardZero: "tf32 truncated",
+		}[c.Mode.TF32]
 	}
 	q.Truth = func() ([]float64, error) { return lower.Exact(s.g, in, nil) }
 	return q, nil

@@ -57,8 +57,8 @@ type Gate struct {
 // Begin begins a gate.
 func Begin(e *evidence.Evidence, f *Facts) *Gate { return &Gate{Evidence: e, Facts: f} }
 
-// Find adds a finding, with what the library's table says of its ID. What is not said to be proved is known by odds, but
-// for what is outside of an interval, or of a structure that no run has.
+// Find adds a finding, with what the library's table says of its ID. What is not said to be proved is known by odds,
+// but for what is outside of an interval, or of a structure that no run has.
 func (g *Gate) Find(f report.Finding) {
 	if f.ID == "" {
 		f.ID = "unnamed." + f.Gate

@@ -92,7 +92,8 @@ func (k Contract) Turned(some ...Choice) Contract {
 
 // products are the operations whose results a compiler leaves to a library, which stores them.
 var products = []string{
-	"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
+	"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear",
+	"matmul", "mm", "bmm",
 	"addmm", "baddbmm", "gemm", "einsum", "scaled_dot_product_attention"}
 
 // Contracts are those that right devices of a claim have of a graph: the claim's own first.

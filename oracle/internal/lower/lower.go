@@ -310,9 +310,9 @@ func (l *lowering) biased(i int) bool {
 	return len(n.In) == 3 && strings.HasPrefix(n.Op.Name(), "conv") && l.p.Operand(i, 0).Half() && l.operands
 }
 
-// biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once
-// more. Under autocast on CUDA all are. On the CPU transposed ones may be: PyTorch has those of one half type in oneDNN,
-// as one operation, and those of the other in a loop of its own.
+// biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once more. Under
+// autocast on CUDA all are. On the CPU transposed ones may be: PyTorch has those of one half type in oneDNN, as one
+// operation, and those of the other in a loop of its own.
 func (l *lowering) biasApart(n *graph.Node) bool {
 	return l.claim.Mode.BiasApart() || l.Contract.apart && transposed(n)
 }

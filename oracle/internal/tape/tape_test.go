@@ -406,8 +406,8 @@ func TestWrongTapes(t *testing.T) {
 	}
 }
 
-// TestMirroredDraws: draws that are those of another realization, each row from its other end, are few different numbers,
-// also where only some of all are looked at.
+// TestMirroredDraws: draws that are those of another realization, each row from its other end, are few different
+// numbers, also where only some of all are looked at.
 func TestMirroredDraws(t *testing.T) {
 	s := &scene{kind: "gaussian", scale: 0.3, m: 2, t: 17, c: 16, h: 16, seed: 9, draw: counter}
 	got := s.check(t, func(at where, _ noise.Kind, v []float64) {
