@@ -133,7 +133,7 @@ func TestGatesReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := regexp.MustCompile(`gates := \[\]facts.Check\{(.*)\}`).FindStringSubmatch(string(check))
+	list := regexp.MustCompile(`gates := \[\]facts.Check\{([^}]*)\}`).FindStringSubmatch(string(check))
 	if list == nil {
 		t.Fatal("check.go has no list of gates")
 	}
