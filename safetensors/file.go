@@ -130,7 +130,7 @@ func other(file io.ReaderAt) string {
 			return k.kind
 		}
 	}
-	if n > 0 && !slices.ContainsFunc(begin[:n],
+	if n == len(begin) && !slices.ContainsFunc(begin[:],
 		func(b byte) bool { return b < ' ' && !strings.ContainsRune("\t\n\r", rune(b)) || b > '~' }) {
 		return "text"
 	}
