@@ -118,7 +118,11 @@ def given(name):
     elif name == "interop/python/README.md":
         a, b = (torch.randint(-8, 9, s).half() for s in ((16, 64), (64, 8)))  # sums that every unit of matrices has exactly
         space |= {"a": a, "b": b, "w": torch.randn(3, 3, 3, 3), "draws": torch.randn(10, 2, 3, 32, 32), "trajectory": torch.randn(2, 11, 3, 32, 32)}
-    elif name == "interop/zoo/README.md":
+    if name in ("docs/ROLLOUTS.md", "interop/python/README.md"):  # a step with a hidden state
+        size = 48 if name == "interop/python/README.md" else 8  # that of the images of the blocks before it
+        inner, head, x = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 3, 1), torch.randn(2, 3, size, size)
+        space |= {"cell": lambda y, h: torch.tanh(inner(y) + h), "head": head, "h": torch.zeros(2, 4, size, size), "x": x, "f": torch.randn(8 if size == 48 else 100, *x.shape)}
+    if name == "interop/zoo/README.md":
         import numpy as np
 
         sys.path.insert(0, str(ROOT / "interop/zoo"))
