@@ -8,8 +8,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestLineSpace: what reductions set aside is what they were said to, and not much less.
-func TestLineSpace(t *testing.T) {
+// TestReductionAllocates: what reductions set aside is what they were said to, and not much less.
+func TestReductionAllocates(t *testing.T) {
 	for _, c := range []struct {
 		op    Op
 		shape []int
