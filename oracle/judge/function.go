@@ -93,7 +93,8 @@ var kernels = map[string]limits{
 	"atan2":      {off: relative(6)},
 	// 7.1.26 of Abramowitz and Stegun: 1.5e-7, and its own roundings
 	"erf": {off: func(x, y float64) float64 { return max(9*u*math.Abs(y), 7*u) }},
-	// as erf's, or by a function of its own, whose argument's rounding is in e^-x^2
+	// By erf, which is up to 7u off, or by a function of its own: the rounding of x^2 in its e^-x^2 is at most 2x^2 u,
+	// and 16u for the rest is set, not derived.
 	"erfc": {steep: 1.13,
 		off: func(x, y float64) float64 { return max((16+2*x*x)*u*math.Abs(y), 7*u*max(0, min(1, 1-math.Abs(x)))) }},
 	"sigmoid":     {off: logisticOff},

@@ -109,8 +109,8 @@ func (s *finder) distance(c Contract) (Distance, error) {
 }
 
 // starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form
-// alone. What is nearest by chance leads astray: before it comes the one of the fewest roundings than which it is not
-// plainly nearer.
+// alone, but for the way in which operands are rounded. What is nearest by chance leads astray: before it comes the
+// one of the fewest roundings than which it is not plainly nearer.
 func (s *finder) starts() (starts []int) {
 	ranked := s.ranked()
 	first := slices.IndexFunc(s.off, func(o Distance) bool { return !s.off[ranked[0]].Plainly(o) })
@@ -188,8 +188,11 @@ func (q *Question) operandWays() (ways []string) {
 	ways = slices.Clone(tf32Ways)
 	for of := 1; of < 1<<len(names); of++ {
 		for _, way := range tf32Ways {
+			if way == "" {
+				continue // which leaves out all of them
+			}
 			for k, name := range names {
-				if way != "" && of>>k&1 == 1 {
+				if of>>k&1 == 1 {
 					way = but(way, name)
 				}
 			}
