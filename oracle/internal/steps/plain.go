@@ -126,7 +126,9 @@ func (g *stepGate) plainNorm(i int, f fp16.Format, x *tensor.Tensor) *tensor.Ten
 
 // settled is emulation for a plain pattern. A statistic beside a tie is rounded
 // as brings the sample nearer to what the device has: one after another, of all
-// samples at once, since they have nothing to do with each other.
+// samples at once, since they have little to do with each other. States are
+// compared as the device may have normalized them: one rounding of the least or
+// the greatest number moves all of them as much as a statistic does.
 func (g *stepGate) settled(m *measured, p emulate.Pattern) (next, o *tensor.Tensor, err error) {
 	g.ties = &ties{other: map[tie]bool{}}
 	defer func() { g.ties, g.rounded = nil, g.ties.other }()
@@ -140,15 +142,17 @@ func (g *stepGate) settled(m *measured, p emulate.Pattern) (next, o *tensor.Tens
 	for _, l := range of {
 		sort.SliceStable(l, func(i, k int) bool { return cmp.Less(l[i].near, l[k].near) })
 	}
-	size := len(m.Got) / m.X.N()
-	far := func(y *tensor.Tensor, n int) (sum float64) {
-		for i := n * size; i < (n+1)*size; i++ {
-			if d := (m.Got[i] - y.Data[i]) / m.s[i]; measure.Finite(d) {
-				sum += math.Abs(d)
+	size, outs := len(m.Got)/m.X.N(), len(o.Data)/m.X.N()
+	far := func(y, o *tensor.Tensor) []float64 {
+		v, sums := g.chosen(m, y, o, p), make([]float64, m.X.N())
+		for i := range v {
+			if d := (m.Got[i] - v[i]) / m.s[i]; measure.Finite(d) {
+				sums[i/size] += math.Abs(d)
 			}
 		}
-		return sum
+		return sums
 	}
+	least := far(next, o)
 	for k := range mostTies {
 		var tried []tie
 		for _, l := range of {
@@ -166,15 +170,15 @@ func (g *stepGate) settled(m *measured, p emulate.Pattern) (next, o *tensor.Tens
 		if err != nil {
 			return nil, nil, err
 		}
+		is := far(y, q)
 		for _, t := range tried {
-			if n := t.sample; far(y, n) < far(next, n) {
-				copy(next.Data[n*size:(n+1)*size], y.Data[n*size:])
-				outs := len(o.Data) / m.X.N()
+			if n := t.sample; is[n] < least[n] {
+				least[n] = is[n]
 				copy(o.Data[n*outs:(n+1)*outs], q.Data[n*outs:])
 			} else {
 				delete(g.ties.other, t)
 			}
 		}
 	}
-	return next, o, nil
+	return g.advance(m.X, o, p, nil), o, nil
 }

@@ -108,6 +108,44 @@ func TestPlainNorm(t *testing.T) {
 	}
 }
 
+// TestSettledNormalized: states that a device normalizes in its half type move by one rounding of the least or the
+// greatest number as much as by one of a statistic. No statistic is rounded otherwise for that: at every step the
+// emulation of the device's own pattern is the device.
+func TestSettledNormalized(t *testing.T) {
+	t.Parallel()
+	for _, n := range []rollout.Normalization{rollout.MinMax, rollout.ZScore} {
+		b := newStepBench(t, "bfloat16", "cpu", "instance", rollout.Config{
+			Policy: rollout.Convex, Alpha: .4, Normalization: n, State: "bfloat16", Timesteps: 40, EngineBatch: 2})
+		b.build(plainBench(t, false).gate.e.Op.Config, "none")
+		g, f := b.gate, fp16.BFloat16
+		b.start = func(x []float64) { f.RoundSlice(x, x) }
+		b.device = func(int) *emulate.Device {
+			p := g.claim
+			p.Plain = true
+			d := g.device(p, 1, nil)
+			d.Update = func(x, o *tensor.Tensor) *tensor.Tensor {
+				y := g.sum(x, o, p, nil)
+				each(g.e.Case.Rollout, y, func(lo, hi int) {
+					s := scalings(n, y.Data[lo:hi], f)
+					for k := lo; k < hi; k++ {
+						y.Data[k] = f.Round(s[len(s)-1].of(y.Data[k], f)) // statistics are an ulp larger
+					}
+				})
+				return y
+			}
+			return d
+		}
+		b.run()
+		g.use.Plain = true
+		for step := 1; step < g.e.States.T; step++ {
+			if q := meanOf(b.measured(step).r); q > .01 {
+				t.Errorf("%s, step %d: %.3g of the expected square error from the device's own arithmetic: want none",
+					n, step, q)
+			}
+		}
+	}
+}
+
 // TestOtherwise: a device whose norm has such statistics is found even where the claim fits;
 // one that is as claimed is none, and a norm with parameters is not asked.
 func TestOtherwise(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/tensor"
 )
 
 // candidate is a pattern and how far the device is from it.
@@ -77,10 +78,15 @@ func (g *stepGate) nearest(m *measured, p emulate.Pattern) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	return g.chosen(m, y, o, p), nil
+}
+
+// chosen returns the states y that follow from outputs o by a pattern, or, where it is twofold, the closest.
+func (g *stepGate) chosen(m *measured, y, o *tensor.Tensor, p emulate.Pattern) []float64 {
 	if g.twofold(p) {
-		return g.closest(m.Got, y, m.X, o, p), nil
+		return g.closest(m.Got, y, m.X, o, p)
 	}
-	return y.Data, nil
+	return y.Data
 }
 
 // search looks for the pattern that explains a step best, among the claim's
