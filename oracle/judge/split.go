@@ -100,19 +100,20 @@ func (split) Name() string { return "split_operand" }
 
 // Infer implements [graph.Op].
 func (o split) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
-	if len(in) != 1 || len(in[0].Shape) < 2 {
-		return graph.Inference{}, errors.New("want one input with two axes or more")
+	if len(in) != 1 || len(in[0].Shape) == 0 {
+		return graph.Inference{}, errors.New("want one input with an axis or more")
 	}
 	out := graph.Type{Shape: slices.Clone(in[0].Shape), Format: in[0].Format}
 	out.Shape[o.at(in[0].Shape)] *= len(o.parts)
 	return graph.Inference{Out: []graph.Type{out}}, nil
 }
 
+// at is the axis: the only one of a vector.
 func (o split) at(shape []int) int {
 	if o.axis < 0 {
-		return len(shape) + o.axis
+		return max(len(shape)+o.axis, 0)
 	}
-	return o.axis
+	return min(o.axis, len(shape)-1)
 }
 
 // Eval implements [graph.Op].

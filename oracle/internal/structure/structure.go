@@ -83,10 +83,12 @@ func (e *Gate) flat() error {
 	for _, s := range e.Each() {
 		for m := range s.M {
 			for t := 1; t < s.T; t++ {
-				x := s.At(m, t)
-				varies := false
-				for _, v := range x {
-					if v == 0 {
+				x, before := s.At(m, t), s.At(m, t-1)
+				varies, still := false, 0
+				for i, v := range x {
+					if v == 0 && before[i] == 0 {
+						still++ // land, a part of a cache that no step has reached: neither evidence nor a lack of it
+					} else if v == 0 {
 						zeros++
 					} else if c := e.Case.Rollout.Clamp; c != nil && (v <= fp16.Float32.Round(c[0]) || v >= fp16.Float32.Round(c[1])) {
 						clamped++
@@ -96,7 +98,7 @@ func (e *Gate) flat() error {
 				if !varies {
 					constant++
 				}
-				n += len(x)
+				n += len(x) - still
 			}
 		}
 		states += s.M * (s.T - 1)

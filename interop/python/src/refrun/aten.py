@@ -629,11 +629,31 @@ def claim(c: Any, a: Dict[str, Any]) -> Any:
     return None
 
 
+# What is drawn at random.
+@rule(*(f"{name}.{form}" for name, forms in {
+    "rand": "default", "randn": "default", "rand_like": "default", "randn_like": "default", "randint": "default low", "randint_like": "default low_dtype",
+    "randperm": "default", "multinomial": "default", "normal": "float_float Tensor_Tensor Tensor_float float_Tensor", "normal_functional": "default",
+    "bernoulli": "default p Tensor", "uniform": "default", "exponential": "default"}.items() for form in forms.split()))
+def drawn(c: Any, a: Dict[str, Any]) -> Any:
+    return c.draw(c.result_shape(), c.dtype_of_result())
+
+
 @rule("dropout.default", "feature_dropout.default", "alpha_dropout.default", "feature_alpha_dropout.default", "native_dropout.default")
 def dropout(c: Any, a: Dict[str, Any]) -> Any:
-    if a["train"] and a["p"]:
+    """Active, it is a product with what was drawn, 0 or 1, over the chance of a 1."""
+    several = "native" in c.target
+    x, p = a["input"], a["p"]
+    if not a["train"] or not p:
+        return (x, None) if several else x
+    if "alpha" in c.target or p == 1:
         raise NoRule("that is active: want module.eval()")
-    return a["input"]
+    shape, dtype = c.shape(x), c.dtype(x)
+    if "feature" in c.target:
+        shape = [*shape[:2], *[1] * (len(shape) - 2)]
+    drawn = c.draw(shape, dtype)
+    scaled = c.emit("div", [drawn], {"other": 1 - p}, part="scaled")
+    y = c.emit("mul", [x, scaled], {}, types=[(c.shape(x), dtype)])
+    return (y, drawn) if several else y
 
 
 @rule("to.dtype", "to.dtype_layout", "to.device", "_to_copy.default", "type_as.default", "to.other")
@@ -645,10 +665,13 @@ def way_out(target: str) -> Optional[str]:
     """What would do in place of an operation without a rule, where it is known."""
     name = target.split(".")[1] if "." in target else target
     known = {
-        "rand": "random numbers: want them as an input, or refrun.record for noise",
+        "rand": "random numbers: want them as an input, or a step that refrun.record calls",
         "bernoulli": "random numbers: want them as an input",
         "normal": "random numbers: want them as an input",
-        "dropout": "active dropout: want module.eval()",
+        "uniform": "random numbers: want them as an input",
+        "exponential": "random numbers: want them as an input",
+        "multinomial": "random numbers: want them as an input",
+        "dropout": "that is active: want module.eval()",
         "nonzero": "a size that depends on numbers: want a mask and where",
         "masked_select": "a size that depends on numbers: want a mask and where",
         "unique": "a size that depends on numbers: want what it returns as an input",

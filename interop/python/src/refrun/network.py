@@ -116,10 +116,15 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
         return graph.describe(module, noise=noise, input_channels=input_channels)
     if noise or input_channels:
         raise CaseError("noise, input_channels: of the operator of a rollout: want them without inputs")
+    return described(module, inputs, kwargs)
+
+
+def described(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping[str, Any]] = None, draws: bool = False) -> Network:
+    """A module as it is called with these inputs. With draws, what it draws at random are inputs after them, noise.draw0, ..."""
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     for name, m in module.named_modules():
-        if m.training and "Dropout" in type(m).__name__ and getattr(m, "p", 1):
+        if not draws and m.training and "Dropout" in type(m).__name__ and getattr(m, "p", 1):
             raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
     if any(m.training and isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()):
         module = copy.deepcopy(module)  # a call changes the running statistics
@@ -132,7 +137,7 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
         want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
-    return _Converter(exported, returned).convert(inputs, kwargs or {})._of(module)
+    return _Converter(exported, returned, draws).convert(inputs, kwargs or {})._of(module)
 
 
 def _returned(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Dict[str, torch.Tensor]:
@@ -186,7 +191,18 @@ _LAYERS = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")
 def _table() -> Dict[Any, Any]:
     known = {f"aten.{name}.default" for name in (*_COMPOSED, *_CELLS)} | {f"aten.{name}" for name in _LAYERS}
     ways = {**torch.export.default_decompositions(), **torch._decomp.decomposition_table}
-    return {**{f: way for f, way in ways.items() if str(f) in known}, **losses.DECOMPOSITIONS}
+    ways = {f: _shaped(way) if str(f).endswith(".input") else way for f, way in ways.items() if str(f) in known}
+    return {**ways, **losses.DECOMPOSITIONS}
+
+
+def _shaped(way: Any) -> Any:
+    """A recurrent layer, whose last states have the shape of those given: torch's own way leaves an axis of one too many."""
+
+    def layer(x: Any, hx: Any, *args: Any) -> Any:
+        y, *last = way(x, hx, *args)
+        return (y, *(h.reshape(of.shape) for h, of in zip(last, hx if isinstance(hx, (list, tuple)) else [hx])))
+
+    return layer
 
 
 def _decompositions() -> Dict[Any, Any]:
@@ -216,8 +232,8 @@ view_as broadcast_to narrow index index_select tile view_as_real view_as_complex
 class _Converter:
     """Makes a Network of an exported program: see aten for the rules of operations."""
 
-    def __init__(self, exported: Any, returned: Dict[str, torch.Tensor]):
-        self.exported, self.returned = exported, returned
+    def __init__(self, exported: Any, returned: Dict[str, torch.Tensor], draws: bool = False):
+        self.exported, self.returned, self.draws = exported, returned, draws
         self.inputs: List[Dict[str, Any]] = []
         self.nodes: List[Dict[str, Any]] = []
         self.weights: Dict[str, torch.Tensor] = {}
@@ -269,9 +285,21 @@ class _Converter:
             return v.to(dtype)
         return self.emit("cast", [v], {"dtype": _DTYPES[dtype]}, part="cast" if "to" not in self.target else None, types=[(self.shape(v), dtype)])
 
+    def draw(self, shape: Sequence[int], dtype: torch.dtype) -> Value:
+        """Random numbers, which are an input of the graph."""
+        if not self.draws:
+            raise aten.NoRule(aten.way_out(self.target))
+        name = f"noise.draw{sum(i['name'].startswith('noise.draw') for i in self.inputs)}"
+        self.inputs.append({"name": name, "dtype": _DTYPES[dtype], "shape": list(shape)})
+        self.types[name] = list(shape), dtype
+        return name
+
     def result(self) -> Any:
         """What torch.export says of the result: a tensor without numbers, or several."""
         return self.at.meta.get("val")
+
+    def dtype_of_result(self) -> torch.dtype:
+        return _type(self.result())[1]
 
     def result_shape(self) -> List[int]:
         """The shape of the result, of complex numbers that of the pairs."""

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import step as graphs
 from .case import Case, CaseError, Raw, alike, precision_name, raw, stack
+from .loop import Loop
 from .graph import Description, UnsupportedLayer, describe
 from .program import describe as describe_program
 
@@ -103,7 +104,8 @@ class Recorder:
         self._hooks: List[Any] = []
         self._seen: Dict[str, Any] = {}
         self._draws = _Draws()
-        self.plain = plain
+        self.plain, self.like = plain, like
+        self.loop: Optional[Loop] = None  # of calls rec(x)
 
     def __enter__(self) -> "Recorder":
         self._hooks.append(self.module.register_forward_pre_hook(self._before))
@@ -213,11 +215,25 @@ class Recorder:
                 outputs = {k: _first(v) for k, v in outputs.items()}
             self.case.layers(outputs, step, 0)
 
+    def __call__(self, state: Any, *args: Any, **kwargs: Any) -> Any:
+        """Makes a step: the module is all of it. See `record`."""
+        if self.loop is None:
+            if self.inputs:
+                raise CaseError("rec(x): after calls of the module: want one or the other")
+            for h in self._hooks:
+                h.remove()
+            if self.description and self.description.noise and not self.compiled:
+                self._draws.__exit__(None, None, None)
+            self.loop = Loop(self.case.path, self.module, precision=self.precision, autocast=self.autocast, like=self.like, steps=self.steps)
+        return self.loop(state, *args, **kwargs)
+
     def finish(self, x: torch.Tensor) -> None:
         """Records the last state, which no further step reads."""
         self.last = raw(x, "state")
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self.loop is not None:
+            return self.loop.__exit__(kind, error, trace)
         for h in self._hooks:
             h.remove()
         if self.description and self.description.noise and not self.compiled:
@@ -350,6 +366,10 @@ def record(path: Union[str, Path], module: Any, state: Any = None, **options: An
     """
     if state is not None:
         return _record_step(path, module, state, **options)
+    if not isinstance(module, nn.Module):
+        if not callable(module):
+            raise CaseError(f"step: {type(module).__name__}: want a function or a torch.nn.Module")
+        return Loop(path, module, **options)
     return Recorder(path, module, **options)
 
 

@@ -38,22 +38,52 @@ def named(state: State) -> Dict[str, torch.Tensor]:
     return {f"state.{name}": x for name, x in parts.items()}
 
 
-class _Module(nn.Module):
+def plain(step: Any) -> Any:
+    """What torch.compile wraps."""
+    return getattr(step, "_orig_mod", getattr(step, "_torchdynamo_orig_callable", step))
+
+
+def _read(function: Any) -> Dict[str, Any]:
+    """What a function reads beside its arguments, by name: of its module, of the functions around it, and itself."""
+    found: Dict[str, Any] = {}
+    if inspect.ismethod(function):
+        found["self"] = function.__self__
+    try:
+        names = inspect.getclosurevars(getattr(function, "__func__", function))
+        found.update({**names.globals, **names.nonlocals})
+    except TypeError:
+        pass
+    return found
+
+
+def _all(function: Any, seen: Optional[List[Any]] = None) -> Iterator[Tuple[str, Any]]:
+    """What a function reads, and the functions that it calls."""
+    seen = [] if seen is None else seen
+    seen.append(function)
+    for name, v in _read(function).items():
+        yield name, v
+        if (inspect.isfunction(v) or inspect.ismethod(v)) and not any(v is s for s in seen) and not (getattr(v, "__module__", "") or "").startswith("torch"):
+            yield from _all(v, seen)
+
+
+def closed(step: Any) -> Dict[str, Any]:
+    """The numbers that a function reads beside its arguments: they are constants of its graph."""
+    if isinstance(step, nn.Module):
+        return {}
+    return {name: v for name, v in _all(step) if isinstance(v, (bool, int, float))}
+
+
+class Function(nn.Module):
     """A function as a module, with the modules that it calls as its own."""
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__()
-        found: Dict[str, Any] = {}
-        if inspect.ismethod(function):
-            found["self"] = function.__self__
-        try:
-            names = inspect.getclosurevars(getattr(function, "__func__", function))
-            found.update({**names.globals, **names.nonlocals})
-        except TypeError:
-            pass
-        for name, m in found.items():
-            if isinstance(m, nn.Module):
-                self.add_module(name, m)
+        for name, of in _all(function):
+            several = isinstance(of, (list, tuple))
+            for k, m in enumerate(of if several else [of]):
+                if isinstance(m, nn.Module):
+                    name_of = f"{name}_{k}" if several else name
+                    self.add_module(name_of + "_" * hasattr(self, name_of), plain(m))
         object.__setattr__(self, "function", function)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,15 +144,16 @@ class Calls:
             yield f"{self.kinds[name]}.{name}", x
 
 
-def describe(step: Any, calls: Calls, state: State, past: Sequence[torch.Tensor], half: Optional[torch.dtype] = None) -> network.Network:
-    """The graph of a step, whose inputs and outputs are named and ordered as docs/FORMATS.md has them."""
-    module = step if isinstance(step, nn.Module) else _Module(step)
+def describe(step: Any, calls: Calls, state: State, past: Sequence[torch.Tensor], half: Optional[torch.dtype] = None, draws: bool = False) -> network.Network:
+    """The graph of a step, whose inputs and outputs are named and ordered as docs/FORMATS.md has them. With draws its random numbers are inputs, noise.draw0, ..."""
+    module = step if isinstance(step, nn.Module) else Function(step)
     args, kwargs = calls.at(1, state, past)
     kind = next(iter(named(state).values())).device.type
-    with torch.no_grad(), torch.autocast(kind, half, enabled=half is not None and casts(module, *args, **kwargs)):
-        net = network.describe(module, args, kwargs)
+    with torch.random.fork_rng(enabled=draws), torch.no_grad(), torch.autocast(kind, half, enabled=half is not None and casts(module, *args, **kwargs)):
+        net = network.described(module, args, kwargs, draws)
         made = named(module(*args, **kwargs))
     names = [name for name, _ in calls.names(state, past)]
+    names += [i["name"] for i in net.inputs if i["name"].startswith("noise.draw")]
     if len(net.inputs) != len(names):
         raise CaseError(f"step: {len(net.inputs)} tensors go in: want {len(names)}, {', '.join(names)}")
     of = {i["name"]: name for i, name in zip(net.inputs, names)}
