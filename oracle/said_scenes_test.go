@@ -135,7 +135,7 @@ func structureScenes() []scene {
 				for t := range s.T {
 					x := s.At(m, t)
 					for i := range x {
-						if i%5 < 2 {
+						if (i+2*t)%5 < 2 { // others than of the step before, so that none stand still
 							x[i] = 0
 						}
 					}

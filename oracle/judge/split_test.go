@@ -28,7 +28,7 @@ func TestEmulations(t *testing.T) {
 	}
 	made := func(f fp16.Format, parts, most int) *tensor.Tensor {
 		y := tensor.New(fp16.Float32, m, n)
-		for i := range y.Data {
+		for i := range len(a.Data) / k * n {
 			for p := parts - 1; p >= 0; p-- { // the small ones first
 				for q := parts - 1; q >= 0; q-- {
 					for j := range k {
@@ -78,5 +78,11 @@ func TestEmulations(t *testing.T) {
 	}
 	if rep := check(made(fp16.BFloat16, 3, 4), ""); rep.Verdict != judge.Pass {
 		t.Errorf("bf16x9 without a claim: %s", rep.Verdict)
+	}
+	a.Data, a.Shape = a.Data[:k], []int{k} // a vector has one axis
+	line := made(fp16.BFloat16, 3, 2)
+	line.Data, line.Shape = line.Data[:n], []int{n}
+	if rep := check(line, "bf16x6"); rep.Verdict != judge.Pass {
+		t.Errorf("bf16x6 of a vector: %s", rep.Verdict)
 	}
 }

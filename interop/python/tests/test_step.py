@@ -99,6 +99,84 @@ class Steps(unittest.TestCase):
             a = refrun.run(m, first, steps=1, policy="autoregressive").states
             torch.testing.assert_close(a[-1], y)
 
+    def test_loop(self):
+        """The loop calls the recorder. What changes is forcing, what does not is static, what is drawn is an input; and programs that
+        write to their state, draw by a generator, or use a number as an index or to make tensors are followed."""
+        net, fields, generator = nn.Conv1d(3, 3, 3, padding=1), torch.randn(6, 2, 3, 331), torch.Generator().manual_seed(1)
+        x = torch.randn(2, 3, 331)
+
+        def step(x, t, land):
+            angle = torch.sin(torch.full((2,), t) + torch.tensor([t / 2, 1.0]))[:, None, None]
+            x += 0.1 * net(x + fields[t] + land) * angle
+            return x + 0.01 * torch.randn(x.shape, generator=generator)
+
+        def run(step):
+            y = x.clone()
+            with torch.no_grad(), refrun.record(self.dir / "case", step, like=plain) as rec:
+                for t in range(6):
+                    y = rec(y, t, land=fields[0])
+            return refrun.check(self.dir / "case")
+
+        plain = step
+        r = run(step)
+        self.assertTrue(r.ok, str(r))
+        names = [i["name"] for i in json.loads((self.dir / "case" / "step.json").read_text())["inputs"]]
+        self.assertEqual(names, ["state", "forcing.t", "static.land", "noise.draw0"])
+        r = run(lambda x, t, land: step(x, t, 1.01 * land))
+        self.assertEqual(r.verdict[:4], "FAIL", str(r))
+
+    def test_loop_begins_again(self):
+        """States from elsewhere are judged from what was given, and a warning says so."""
+        net = nn.Conv2d(3, 3, 3, padding=1)
+        data = torch.randn(7, 2, 3, 16, 17)
+        for factor, verdict in ((1, "PASS"), (1.01, "FAIL")):
+            with self.assertWarnsRegex(UserWarning, "step 2 is given another state than step 1 returned"), torch.no_grad():
+                with refrun.record(self.dir / "case", lambda x: x + factor * net(x), like=lambda x: x + net(x)) as rec:
+                    for x in data:
+                        rec(x)
+            r = refrun.check(self.dir / "case")
+            self.assertEqual(r.verdict[:4], verdict, str(r))
+
+    def test_dropout_and_running_statistics(self):
+        """Active dropout is a draw, a norm in training is of its batch, and the recording leaves its running statistics."""
+        net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Dropout2d(0.3), nn.Conv2d(8, 3, 1), nn.Dropout(0.1)).train()
+        x = torch.randn(2, 3, 24, 24)
+        with torch.no_grad(), refrun.record(self.dir / "case", lambda x: x + net(x)) as rec:
+            for _ in range(6):
+                x = rec(x)
+        self.assertTrue(refrun.check(self.dir / "case").ok)
+        self.assertEqual(int(net[1].num_batches_tracked), 6)
+
+    def test_zeros_that_stand_still(self):
+        """Where a mask keeps most of a state at zero, what is left is enough."""
+        land = (torch.rand(1, 1, 48, 48) < 0.1).float()
+        net = nn.Conv2d(3, 3, 3, padding=1)
+        for factor, verdict in ((1, "PASS"), (1.01, "FAIL")):
+            x = torch.randn(2, 3, 48, 48) * land
+            with torch.no_grad(), refrun.record(self.dir / "case", lambda x: land * (x + factor * net(x)), like=lambda x: land * (x + net(x))) as rec:
+                for _ in range(6):
+                    x = rec(x)
+            self.assertEqual(refrun.check(self.dir / "case").verdict[:4], verdict)
+
+    def test_loop_refused(self):
+        fields, x = torch.randn(4, 700), torch.randn(700)
+        t = 0
+
+        def reads(x):
+            return x + fields[t]
+
+        with self.assertRaisesRegex(refrun.CaseError, r"step: reads t, which changed between calls: want it as an argument, rec\(x, t\)"):
+            with refrun.record(self.dir / "case", reads) as rec:
+                for t in range(4):
+                    x = rec(x)
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "s: changes between calls, and is a tensor in the graph: want no branch"):
+            with refrun.record(self.dir / "case", lambda x, s: x + 1 if s > 2 else x) as rec:
+                for s in range(4):
+                    x = rec(x, s)
+        with self.assertRaisesRegex(refrun.CaseError, "no steps: want rec"):
+            with refrun.record(self.dir / "case", reads):
+                pass
+
     def test_refused(self):
         def step(x, f):
             return x + f

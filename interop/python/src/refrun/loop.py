@@ -15,7 +15,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import step as graphs
-from .case import Case, CaseError, alike, raw
+from .case import Case, CaseError, precision_name
+from .graph import UnsupportedLayer
 
 _DRAWS = re.compile(r"aten\.(randn|rand|randint|randperm|multinomial|normal|bernoulli|exponential|uniform|native_dropout)[._]")
 
@@ -38,11 +39,12 @@ class _Argument:
     """What the step is given beside its state, in one place, at each call: tensors, or numbers."""
 
     def __init__(self, name: str, first: Any):
-        self.name, self.first, self.rest = name, first, []  # rest: of the calls that follow; None where it is the first's
+        self.name, self.first, self.rest = name, _plain(first), []  # rest: of the calls that follow; None where it is the first's
         if isinstance(first, torch.Tensor):
             self.first = first.detach().clone()
 
     def add(self, v: Any) -> None:
+        v = _plain(v)
         if isinstance(v, torch.Tensor) != isinstance(self.first, torch.Tensor):
             raise CaseError(f"step: {self.name}: {type(v).__name__} after {type(self.first).__name__}: want one type throughout")
         if isinstance(v, torch.Tensor):
@@ -117,15 +119,13 @@ class Loop:
 
     def _begin(self, state: graphs.State, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any], structure: Any) -> None:
         from .recorder import _HALVES, _PRECISIONS, _autocast
-        from .case import precision_name
-
         self.structure = structure
         self.arguments = [_Argument(n, v) for n, v in zip(_names(self.plain, args, kwargs), leaves)]
         x = next(iter(graphs.named(state).values()))
         self.half = _autocast(x.device.type)
-        seen = str(self.half or x.dtype).partition(".")[2]
-        precision = precision_name(self.precision) or (seen if seen in _HALVES else "float32")
-        if precision not in _PRECISIONS:
+        seen = str(self.half or _half_of(self.plain) or x.dtype).partition(".")[2]
+        precision = precision_name(self.precision) or (seen if seen in _HALVES or seen == "float64" else "float32")
+        if precision not in ("float64", *_PRECISIONS):
             raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
         self.claim = {"precision": precision}
         if precision in _HALVES:
@@ -137,7 +137,8 @@ class Loop:
     def at(self, t: int, state: graphs.State, past: Any) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
         leaves = [a.all()[t - 1] if a.changes or isinstance(a.first, torch.Tensor) else a.first for a in self.arguments]
         args, kwargs = pytree.tree_unflatten(leaves, self.structure)
-        return (state, *([self.states[0]] if self.outside else []), *args), kwargs
+        state = graphs.copied(state)  # which the step may write to
+        return (state, *([graphs.copied(state)] if self.outside else []), *args), kwargs
 
     def names(self, state: graphs.State, past: Any) -> Iterator[Tuple[str, torch.Tensor]]:
         yield from graphs.named(state).items()
@@ -173,8 +174,14 @@ class Loop:
             warnings.warn(f"refrun.record: step {first} is given another state than step {first - 1} returned: each step is judged from what it was given, "
                           "and what is between them is not", stacklevel=3)
         step = _Given(self.plain) if self.outside else self.plain
-        with torch.autocast(next(iter(graphs.named(self.states[0]).values())).device.type, enabled=False):
-            net = graphs.describe(step, self, self.states[0], (), self.half, draws=True)
+        try:
+            with torch.autocast(next(iter(graphs.named(self.states[0]).values())).device.type, enabled=False):
+                net = graphs.describe(step, self, self.states[0], (), self.half, draws=True)
+        except UnsupportedLayer as e:
+            numbers = [a.name for a in self.arguments if a.changes and not isinstance(a.first, torch.Tensor)]
+            if not numbers:
+                raise
+            raise UnsupportedLayer(f"{e}. {', '.join(numbers)}: changes between calls, and is a tensor in the graph: want no branch and no size that depends on it") from e
         drawn = [i["name"] for i in net.inputs if i["name"].startswith("noise.")]
         self.kinds, self.written = {}, {}
         for k, name in enumerate(drawn):
@@ -214,13 +221,24 @@ class _Given(nn.Module):
         return self.step(given, *args, **kwargs)
 
 
+def _plain(v: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return v.item() if not isinstance(v, torch.Tensor) and getattr(v, "shape", None) == () else v
+
+
+def _half_of(step: Any) -> Optional[torch.dtype]:
+    """The half type of a step's weights, where they have one."""
+    module = step if isinstance(step, nn.Module) else graphs.Function(step)
+    return next((p.dtype for p in module.parameters() if p.dtype in (torch.float16, torch.bfloat16)), None)
+
+
 def _from(name: str) -> str:
     return "from" + name[len("state"):].replace(".", "_")
 
 
 def _copy(state: graphs.State) -> graphs.State:
     graphs.named(state)
-    return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), state)
+    return graphs.copied(state)
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

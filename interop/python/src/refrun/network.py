@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import json
 import operator as op
 import textwrap
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import torch
 from safetensors.torch import save
@@ -126,11 +126,9 @@ def described(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping
     for name, m in module.named_modules():
         if not draws and m.training and "Dropout" in type(m).__name__ and getattr(m, "p", 1):
             raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
-    if any(m.training and isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()):
-        module = copy.deepcopy(module)  # a call changes the running statistics
     _given(module, inputs, kwargs or {})
     try:
-        with torch.no_grad():
+        with torch.no_grad(), running(module):
             returned = _returned(module, inputs, kwargs or {})  # first: a grid that it keeps is then of numbers
             exported = _functional(torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False))
     except Exception as e:
@@ -138,6 +136,20 @@ def described(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
     return _Converter(exported, returned, draws).convert(inputs, kwargs or {})._of(module)
+
+
+@contextlib.contextmanager
+def running(module: nn.Module) -> Iterator[None]:
+    """Leaves a module its running statistics, which a call in training changes."""
+    norms = [m for m in module.modules() if m.training and isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    kept = [dict(m._buffers) for m in norms]
+    for m in norms:
+        m._buffers.update({k: v.clone() for k, v in m._buffers.items() if v is not None})
+    try:
+        yield
+    finally:
+        for m, of in zip(norms, kept):
+            m._buffers.update(of)
 
 
 def _returned(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Dict[str, torch.Tensor]:

@@ -356,6 +356,10 @@ def record(path: Union[str, Path], module: Any, state: Any = None, **options: An
     are then recorded of the submodules of the same names, or of like's own where
     it has no such).
 
+    A step is also called through the recorder: `x = rec(x, f, ...)`, of a function or module that makes the whole next state,
+    runs it as it is. The arguments are recorded, and what the step draws at random. A state is a tensor, or a tuple or dict of them;
+    one that is not what was returned before is taken as given.
+
     With a state, `record(path, step, state, steps=8)` calls step(state) that often, each time with what it
     returned, as the surrounding code has it (autocast, device), and returns the states. A step is any module or
     function that torch.export follows; policies are part of it. A state is a tensor, or a tuple or dict of them.

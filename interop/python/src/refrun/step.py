@@ -12,6 +12,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from . import network
 from .binary import binary
@@ -29,6 +31,8 @@ def named(state: State) -> Dict[str, torch.Tensor]:
     """The states by the names that their inputs have in the graph: state, or state.NAME of a dict, state.s0, state.s1, ... of a tuple."""
     if isinstance(state, (torch.Tensor, Raw)):
         return {"state": state}
+    if not isinstance(state, (Mapping, tuple, list)):
+        raise CaseError(f"state: {type(state).__name__}: want a tensor, or a tuple or dict of tensors")
     parts = dict(state) if isinstance(state, Mapping) else {f"s{i}": x for i, x in enumerate(state)}
     for name, x in parts.items():
         if not isinstance(x, torch.Tensor):
@@ -73,6 +77,37 @@ def closed(step: Any) -> Dict[str, Any]:
     return {name: v for name, v in _all(step) if isinstance(v, (bool, int, float))}
 
 
+def copied(state: State) -> State:
+    return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone(), state)
+
+
+class _Numbers(TorchFunctionMode):
+    """Has torch.export follow what programs do with numbers that are tensors in the graph, and with generators."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        kwargs.pop("generator", None)
+        if func is torch.Tensor.__getitem__ and _number(args[1]) and not args[1].is_floating_point() and args[1].dtype != torch.bool:
+            return args[0].index_select(0, args[1].reshape(1)).squeeze(0)
+        if func is torch.full and _number(args[1]):
+            return args[1].to(kwargs.get("dtype") or _own(args[1])).expand(args[0]).clone()
+        if func is torch.tensor and isinstance(args[0], (list, tuple)) and any(_number(v) for v in args[0]):
+            of = [v if _number(v) else torch.as_tensor(v) for v in args[0]]
+            return torch.stack([v.to(kwargs.get("dtype") or max((_own(v) for v in of), key=lambda d: d.is_floating_point)) for v in of])
+        if func is torch.tensor and _number(args[0]):
+            return args[0].to(kwargs.get("dtype") or _own(args[0]))
+        return func(*args, **kwargs)
+
+
+def _number(v: Any) -> bool:
+    return isinstance(v, torch.Tensor) and v.dim() == 0
+
+
+def _own(v: torch.Tensor) -> torch.dtype:
+    """The type of a tensor that is made of a number."""
+    return torch.get_default_dtype() if v.is_floating_point() else v.dtype
+
+
 class Function(nn.Module):
     """A function as a module, with the modules that it calls as its own."""
 
@@ -87,7 +122,8 @@ class Function(nn.Module):
         object.__setattr__(self, "function", function)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        with _Numbers():
+            return self.function(*args, **kwargs)
 
 
 class Calls:
@@ -149,9 +185,10 @@ def describe(step: Any, calls: Calls, state: State, past: Sequence[torch.Tensor]
     module = step if isinstance(step, nn.Module) else Function(step)
     args, kwargs = calls.at(1, state, past)
     kind = next(iter(named(state).values())).device.type
-    with torch.random.fork_rng(enabled=draws), torch.no_grad(), torch.autocast(kind, half, enabled=half is not None and casts(module, *args, **kwargs)):
-        net = network.described(module, args, kwargs, draws)
-        made = named(module(*args, **kwargs))
+    with torch.random.fork_rng(enabled=draws), network.running(module), torch.no_grad():
+        with torch.autocast(kind, half, enabled=half is not None and casts(module, *args, **kwargs)):
+            net = network.described(module, args, kwargs, draws)
+            made = named(module(*args, **kwargs))
     names = [name for name, _ in calls.names(state, past)]
     names += [i["name"] for i in net.inputs if i["name"].startswith("noise.draw")]
     if len(net.inputs) != len(names):
@@ -177,7 +214,7 @@ def run(step: Any, calls: Calls, state: State, past: Sequence[torch.Tensor]) -> 
     yield state
     before = list(past)
     for t in range(1, calls.steps + 1):
-        args, kwargs = calls.at(t, state, before)
+        args, kwargs = calls.at(t, copied(state), before)  # which the step may write to
         with torch.no_grad():
             made = step(*args, **kwargs)
         if before:
