@@ -118,6 +118,24 @@ func (m *Many) Contracts(i int) ([]Contract, error) {
 	return q.likely(types)
 }
 
+// Elementary are the contracts of evaluation i by which activations are several operations, each of which rounds its
+// result.
+func (m *Many) Elementary(i int) (all []Contract, err error) {
+	q, types, err := m.question(i, m.At)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range q.forms(types) {
+		if f.Composed {
+			plain := f
+			plain.Composed = false
+			own := besides(expand(q.Graph, types, f, built{}).names(), expand(q.Graph, types, plain, built{}).names())
+			all = append(all, Contract{f, own})
+		}
+	}
+	return all, nil
+}
+
 // Off is how far evaluation i is from what a contract stores, as [Question] compares contracts, but in places of the
 // coarser of its format and that of steps: in a chain of many roundings a number is right to the last place of float32
 // only when all of them are, and each of them that is put right should show. A contract with steps that there are not

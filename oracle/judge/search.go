@@ -211,7 +211,8 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Symmetric: true})
 			}
 			if q.Narrow.Half() && composes(op) {
-				forms = append(forms, Form{Composed: true}, Form{Composed: true, Scalars: q.Narrow.String()})
+				forms = append(forms, Form{Composed: true}, Form{Composed: true, Scalars: q.Narrow.String()},
+					Form{Composed: true, Scalars: q.Narrow.String() + butOf + "products"})
 			}
 		case graph.Conv, graph.Convolution, graph.ConvTranspose, graph.Linear:
 			if q.Narrow == fp16.Float32 {

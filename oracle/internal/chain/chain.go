@@ -51,6 +51,34 @@ func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	return gate.Found, err
 }
 
+// Explains returns the contract of half numbers under which all steps of an operator are right, if the claim's own is
+// not such a one and the first wrong step is so much nearer to it; "" if there is none. It knows what kernels round
+// inside of an operation, which patterns of storage do not say.
+func Explains(g *facts.Gate, share float64) (string, error) {
+	c := ofOperator(g)
+	if _, half := c.claim.Narrow(); !half || c.judgeable() != nil {
+		return "", nil
+	}
+	own, err := c.own()
+	if err != nil || own.Passes() {
+		return "", err
+	}
+	to, err := c.looked(own)
+	if err != nil || !to.Passes() {
+		return "", err
+	}
+	at := own.worst()
+	from, err := own.many.Off(at, own.Contract)
+	if err != nil {
+		return "", err
+	}
+	off, err := to.many.Off(at, to.Contract)
+	if err != nil || off.Mean > share*from.Mean {
+		return "", err
+	}
+	return to.contract(), nil
+}
+
 // all are the checkers of the states: one of an operator's.
 func all(g *facts.Gate) ([]*checker, error) {
 	if g.Case.Step == nil {
@@ -207,14 +235,8 @@ func (f *found) better(than *found) bool {
 // search finds the contract under which the steps are right, or fit best: the claim's own first, and then those that
 // explain the first wrong step.
 func (c *checker) search() (*found, error) {
-	k := c.claim.Contracts(c.step.g)[0]
-	m := c.many(k)
-	plain, err := m.Plain(0)
-	if err != nil {
-		return nil, err
-	}
-	best := &found{c: c, k: k, many: m, own: true}
-	if best.Joint, err = m.Under(plain); err != nil || best.Passes() {
+	best, err := c.own()
+	if err != nil || best.Passes() {
 		return best, err
 	}
 	if _, half := c.claim.Narrow(); half {
@@ -226,6 +248,19 @@ func (c *checker) search() (*found, error) {
 		return nil, err
 	}
 	return c.first(likely, best, at)
+}
+
+// own is what all steps are under the claim's own contract.
+func (c *checker) own() (*found, error) {
+	k := c.claim.Contracts(c.step.g)[0]
+	m := c.many(k)
+	plain, err := m.Plain(0)
+	if err != nil {
+		return nil, err
+	}
+	f := &found{c: c, k: k, many: m, own: true}
+	f.Joint, err = m.Under(plain)
+	return f, err
 }
 
 // first is the first of some contracts under which all steps are right, or the best of them.

@@ -71,7 +71,8 @@ func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
 	return all, nil
 }
 
-// starts are the best contract so far and the nearest of a whole network, if that is another one.
+// starts are the best contract so far and the nearest of a whole network, if that is another one; and the nearest whose
+// activations are elementary operations as well, which may be far from all others where biases are apart, too.
 func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 	after, err := c.after(c.places[at])
 	if err != nil {
@@ -88,14 +89,26 @@ func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	starts = []candidate{own}
-	for _, k := range claim.Wholes(c.step.g) {
-		whole, err := off(k, best.Contract)
-		switch {
-		case err != nil:
-			return nil, err
-		case whole.off.Mean < starts[len(starts)-1].off.Mean:
-			starts = []candidate{own, whole}
+	elementary, err := best.many.Elementary(at)
+	if err != nil {
+		return nil, err
+	}
+	starts, least := []candidate{own}, own.off.Mean
+	for _, contracts := range [][]judge.Contract{{best.Contract}, elementary} {
+		nearest := own
+		for _, contract := range contracts {
+			for _, k := range claim.Wholes(c.step.g) {
+				whole, err := off(k, contract)
+				if err != nil {
+					return nil, err
+				}
+				if whole.off.Mean < min(least, nearest.off.Mean) {
+					nearest = whole
+				}
+			}
+		}
+		if nearest.off.Mean < least {
+			starts, least = append(starts, nearest), nearest.off.Mean
 		}
 	}
 	return starts, nil
@@ -103,7 +116,7 @@ func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 
 // climb goes from a contract to nearer ones, by choices and by the forms of operations, until there are none.
 func (c *checker) climb(from candidate, at int) (candidate, error) {
-	for formed := false; ; formed = true {
+	for {
 		all, err := c.choices(from.k, at)
 		if err != nil {
 			return from, err
@@ -114,7 +127,7 @@ func (c *checker) climb(from candidate, at int) (candidate, error) {
 				some, err = c.turn(&from, at, groups)
 			}
 		}
-		if err == nil && !some && !formed {
+		if err == nil && !some {
 			some, err = c.form(&from, at)
 		}
 		if err != nil {

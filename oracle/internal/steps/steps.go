@@ -5,6 +5,7 @@ package steps
 import (
 	"slices"
 
+	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -46,7 +47,8 @@ func newStepGate(ev *evidence.Evidence, f *facts.Facts) *stepGate {
 //   - where no step is wrong, the same for patterns of which the steps alone do not tell
 //     (otherwise, less), and for steps that few correct devices reach, which are held against
 //     many then (strained);
-//   - a device that no pattern explains may still be nearer to the truth than the claim (nearer);
+//   - a device that no pattern explains may still be nearer to the truth than the claim (nearer), or
+//     keep a contract of what operations round inside (explained);
 //   - what is left is reported, and the library names it (report, certify). A fault that it
 //     finds where no step is wrong may be one more pattern (instead).
 func (g *stepGate) steps() error {
@@ -116,8 +118,29 @@ func (g *stepGate) steps() error {
 		if g.unnamed {
 			return g.report(all, nil)
 		}
+		if explained, err := g.explained(all); explained || err != nil {
+			return err
+		}
 	}
 	return g.conclude(all, bad)
+}
+
+// explained reports all steps as right if they are by a contract that no pattern of storage is, as of an activation
+// whose elementary operations are each stored.
+func (g *stepGate) explained(all []*stepFigures) (bool, error) {
+	if !g.claim.Half() || g.e.Late("contracts of single operations") {
+		return false, nil
+	}
+	contract, err := chain.Explains(g.e.Gate, clearly)
+	if err != nil || contract == "" {
+		return false, err
+	}
+	g.unnamed = true
+	if err := g.report(all, nil); err != nil {
+		return false, err
+	}
+	g.e.Report.Contract = contract
+	return true, nil
 }
 
 // conclude reports and certifies what is held against the pattern in use. A fault that is found
