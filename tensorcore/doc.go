@@ -13,7 +13,7 @@
 // the products and of the accumulator that are not zero. Every term is truncated toward zero
 // to a multiple of 2^(E-F). The sum of those is exact, and is rounded once: toward zero to
 // float32, or to the nearest float16, ties to even. Subnormal numbers count. What is too
-// large is infinite. FP8 before Blackwell keeps 13 bits of the fraction of each result.
+// large is infinite. FP8 of Ada, and of Hopper's wgmma, keeps 13 bits of the fraction of each result.
 //
 // AMD's units differ from one another: see the table of rules in rules.go, which says of
 // each row how well it is known.

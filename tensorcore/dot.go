@@ -60,10 +60,12 @@ func (u *Unit) Dot(a, b []float64, c float64) float64 {
 	for i := range a {
 		x[i], y[i] = u.operand(a[i]), u.operand(b[i])
 	}
+	u.arrange(x)
+	u.arrange(y)
 	return u.chain(x, y, u.Output.Round(c))
 }
 
-// chain adds blocks to an accumulator.
+// chain adds blocks, arranged, to an accumulator.
 func (u *Unit) chain(a, b []operand, c float64) float64 {
 	for len(a) > 0 {
 		n := min(u.Terms, len(a))
@@ -77,9 +79,6 @@ func (u *Unit) chain(a, b []operand, c float64) float64 {
 func (u *Unit) block(a, b []operand, c float64) float64 {
 	switch u.Kind {
 	case NVIDIA:
-		if u.Apart {
-			return nearest(u.truncated(a, b, 0) + c)
-		}
 		return u.truncated(a, b, c)
 	case Exact:
 		return exactly(a, b, c)
@@ -115,27 +114,41 @@ func (u *Unit) truncated(a, b []operand, c float64) float64 {
 	return towardZero(y)
 }
 
-// converted is the rule of FP8 where float16 results are made by the instructions of float16.
-// A register holds four numbers, of which the first two and the last two are converted to
-// registers of float16: the products of k = 0, 1, 4, 5, 8, 9, ... are added from zero, those of
-// k = 2, 3, 6, 7, ... to that, and the sum to the accumulator, each to the nearest float16. Of 288
-// rules that were tried, those of this order alone give every bit of what was recorded; they do with F of 24
-// too, and FP16's is taken. (That E4M3's subnormal numbers are normal ones of float16 is no
-// matter: their products are whole multiples of 2^-18, which no cut reaches where they are the greatest.)
+// converted is the rule of FP8 where mma instructions are made of those of float16. A register holds four numbers,
+// of which the first two and the last two are converted to registers of float16: the products of k = 0, 1, 4, 5, 8,
+// 9, ... are added from zero, those of k = 2, 3, 6, 7, ... to that, each by the unit of float16, and their sum is
+// added to the accumulator, to nearest even. Of all rules that were tried, those of this order alone give every bit
+// of what was recorded. (That E4M3's subnormal numbers are normal ones of float16 is no matter: their products are
+// whole multiples of 2^-18, which no cut reaches where they are the greatest.)
 func (u *Unit) converted(a, b []operand, c float64) float64 {
-	var x, y [16]operand
-	sum := 0.0
-	for pair := 0; pair < 4; pair += 2 {
-		n := 0
-		for k := range a {
-			if k&2 == pair {
-				x[n], y[n] = a[k], b[k]
+	n := len(a)/4*2 + min(len(a)%4, 2)
+	sum := u.truncated(a[:n], b[:n], 0)
+	if n < len(a) {
+		sum = u.truncated(a[n:], b[n:], sum)
+	}
+	return u.Output.Round(nearest(sum + c))
+}
+
+// arrange brings the numbers of each block in the order in which they are added: the first two of every four to the
+// front, where they are converted.
+func (u *Unit) arrange(x []operand) {
+	if u.Kind != Converted {
+		return
+	}
+	for ; len(x) > 0; x = x[min(u.Terms, len(x)):] {
+		var last [16]operand
+		first, n := 0, 0
+		for k, v := range x[:min(u.Terms, len(x))] {
+			if k&2 == 0 {
+				x[first] = v
+				first++
+			} else {
+				last[n] = v
 				n++
 			}
 		}
-		sum = u.truncated(x[:n], y[:n], sum)
+		copy(x[first:], last[:n])
 	}
-	return fp16.Float16.Round(sum + c)
 }
 
 // greatest returns the greatest exponent of the products.

@@ -72,7 +72,7 @@ func (u *Unit) rational(a, b []float64, c float64) float64 {
 		return add(add(add(p[0], p[1]), add(p[2], p[3])), flush(c, 0x1p-126))
 	}
 	if u.Kind == Converted {
-		half := must("h100", FP16, fp16.Float16)
+		half := must("h100", FP16, u.Output)
 		var sum float64
 		for _, first := range []bool{true, false} {
 			var x, y []float64
@@ -85,7 +85,10 @@ func (u *Unit) rational(a, b []float64, c float64) float64 {
 				return sum
 			}
 		}
-		return fp16.Float16.Round(sum + c) // exact before: both are multiples of 2^-24
+		if u.Output == fp16.Float16 {
+			return fp16.Float16.Round(sum + c) // exact before: both are multiples of 2^-24
+		}
+		return single(new(big.Rat).Add(rat(sum), rat(c)))
 	}
 	top, some := math.MinInt32, false
 	for i := range a {
@@ -108,19 +111,15 @@ func (u *Unit) rational(a, b []float64, c float64) float64 {
 		}
 		return single(sum)
 	}
-	inside := c
-	if u.Apart {
-		inside = 0
-	}
 	least := u.Lowest[0]
 	if u.Output == fp16.Float16 {
 		least = u.Lowest[1]
 	}
 	top = max(top, least)
-	if inside != 0 {
-		top = max(top, first(inside, low))
+	if c != 0 {
+		top = max(top, first(c, low))
 	}
-	sum := cut(rat(inside), top-u.Fraction, false)
+	sum := cut(rat(c), top-u.Fraction, false)
 	for i := range a {
 		sum.Add(sum, cut(new(big.Rat).Mul(rat(a[i]), rat(b[i])), top-u.Fraction, false))
 	}
@@ -137,9 +136,6 @@ func (u *Unit) rational(a, b []float64, c float64) float64 {
 	f, _ = cut(sum, place, false).Float64()
 	if math.Abs(f) >= 0x1p128 {
 		f = math.Inf(int(f / math.Abs(f)))
-	}
-	if u.Apart {
-		return single(new(big.Rat).Add(rat(f), rat(c)))
 	}
 	return f
 }
@@ -400,8 +396,8 @@ func TestMatMul(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for _, c := range [][2]string{
-		{errorOf(Lookup("h101")), `tensor core "h101": want one of v100, t4, a100, a2, ada, l40s, h100, h200, b200, ` +
-			`b200-tcgen05, mi100, mi200, mi300`},
+		{errorOf(Lookup("h101")), `tensor core "h101": want one of v100, t4, a100, a2, ada, l40s, h100, h100-mma, ` +
+			`h200, h200-mma, b200, b200-tcgen05, mi100, mi200, mi300`},
 		{errorOf(ParseInput("int8")), `operands "int8": want one of fp16, bf16, tf32, E4M3, E5M2`},
 		{errorOf(model("v100").Unit(BF16, fp16.Float32)), "v100: operands bf16: want fp16"},
 		{errorOf(model("a100").Unit(BF16, fp16.Float16)), "a100: float16 results of bf16 operands: want float32"},

@@ -33,13 +33,14 @@ func (u *Unit) line(v []float64, k, apart int) line {
 		}
 		l.spans[i] = s
 	}
+	u.arrange(l.numbers)
 	return l
 }
 
 // chains adds the blocks of a row and of some columns, from one number to another, to accumulators. Every
 // block waits for the one before it: a processor works on those of two columns at once.
 func (u *Unit) chains(row line, columns []line, from, to int, c []float64) {
-	truncates := (u.Kind == NVIDIA && !u.Apart || u.Kind == Floor) && u.Output == fp16.Float32 && u.Terms%4 == 0
+	truncates := (u.Kind == NVIDIA || u.Kind == Floor) && u.Output == fp16.Float32 && u.Terms%4 == 0
 	for at := from; at < to; {
 		i := at / u.spread()
 		end := min(to, (i+1)*u.spread())

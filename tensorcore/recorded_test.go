@@ -1,6 +1,7 @@
 package tensorcore
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"math"
@@ -35,6 +36,8 @@ func recorded(t testing.TB) (all []recording) {
 	var index map[string]struct {
 		Device, Inputs string
 		Outputs        []string
+		Devices        map[string]string // of outputs that are another unit's
+		WithoutC       []string          `json:"without_c"` // outputs that were recorded with 0
 	}
 	if err := json.Unmarshal(raw, &index); err != nil {
 		t.Fatal(err)
@@ -70,10 +73,11 @@ func recorded(t testing.TB) (all []recording) {
 			if out == "d_fp16" {
 				format = fp16.Float16
 			}
-			r := recording{name + " " + out, strings.ToLower(of.Device), in, format, read("a"), read("b"),
+			device := cmp.Or(of.Devices[out], of.Device)
+			r := recording{name + " " + out, strings.ToLower(device), in, format, read("a"), read("b"),
 				read("c").Data, read(out).Data}
-			if in >= E4M3 && strings.HasPrefix(of.Device, "H") && format == fp16.Float32 {
-				clear(r.c) // they were recorded with 0
+			if slices.Contains(of.WithoutC, out) {
+				clear(r.c)
 			}
 			all = append(all, r)
 		}

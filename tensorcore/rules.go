@@ -84,14 +84,13 @@ type Rule struct {
 	Terms    int    // N, products of a block
 	Fraction int    // F, bits of a term below the greatest one's first
 	Keep     int    // bits of the fraction of each float32 result, 0 for all 23
-	Apart    bool   // the block is added alone, and then to the accumulator in float32, to nearest even
 	Lowest   [2]int // the least E, for float32 and for float16 results
 	Half     bool   // there are float16 results too
 }
 
 // gives reports whether there are results of a format, Float32 or Float16, by the rule.
 func (r Rule) gives(out fp16.Format) bool {
-	return out == fp16.Float32 && r.Kind != Converted || out == fp16.Float16 && r.Half
+	return out == fp16.Float32 || out == fp16.Float16 && r.Half
 }
 
 // Kind is the family of a rule.
@@ -103,7 +102,7 @@ const (
 	Exact                 // one exact sum with the accumulator, rounded to nearest even
 	Pairs                 // MI200: (p0+p1) + (p2+p3), then the accumulator, in float32, without subnormals
 	Floor                 // MI300: products truncated, sum and accumulator floored
-	Converted             // FP8 in two blocks of float16, the accumulator added after
+	Converted             // FP8 in two blocks of float16's units, the accumulator added after
 )
 
 // row is a rule of a device.
@@ -133,15 +132,15 @@ func (r Rule) with(terms int) Rule {
 	return r
 }
 
-// eight returns the rule of FP8 before Blackwell: so many terms, and 13 bits are kept.
+// eight returns the rule of FP8 of Ada and of wgmma: so many terms, and 13 bits are kept.
 func (r Rule) eight(terms int) Rule {
 	r = r.with(terms)
 	r.Fraction, r.Keep = 13, 13
 	return r
 }
 
-// devices is all that is known. BF16 and TF32 have float32 results only. Of H100's and
-// H200's FP8 the accumulator was 0 in what is recorded of float32 results.
+// devices is all that is known. BF16 and TF32 have float32 results only. FP8 of Hopper differs by the instruction,
+// of which wgmma's are those without a name, as libraries use them.
 var devices = []device{
 	{"v100", "NVIDIA V100", []row{{FP16, volta, Recorded}}},
 	{"t4", "NVIDIA T4", []row{{FP16, ampere, Reported}}},
@@ -150,11 +149,11 @@ var devices = []device{
 	{"ada", "NVIDIA RTX 1000 Ada", append(amperes(Recorded), eights(halved(ampere.eight(16)), Recorded)...)},
 	{"l40s", "NVIDIA L40S", append(amperes(Recorded), eights(halved(ampere.eight(16)), Recorded)...)},
 	{"h100", "NVIDIA H100",
-		slices.Concat(hoppers(Recorded), eights(hopper.eight(32), Recorded), eights(converted, Recorded))},
-	{"h200", "NVIDIA H200",
-		slices.Concat(hoppers(Recorded), eights(hopper.eight(32), Recorded), eights(converted, Recorded))},
-	{"b200", "NVIDIA B200, mma",
-		slices.Concat(hoppers(Recorded), eights(apart(hopper.with(32)), Recorded), eights(converted, Recorded))},
+		slices.Concat(hoppers(Recorded), eights(hopper.eight(32), Recorded), eights(halved(hopper.eight(32)), Related))},
+	{"h100-mma", "NVIDIA H100, mma", append(hoppers(Recorded), eights(converted, Related)...)},
+	{"h200", "NVIDIA H200", append(hoppers(Recorded), eights(halved(hopper.eight(32)), Recorded)...)},
+	{"h200-mma", "NVIDIA H200, mma", append(hoppers(Recorded), eights(converted, Recorded)...)},
+	{"b200", "NVIDIA B200, mma", append(hoppers(Recorded), eights(converted, Recorded)...)},
 	{"b200-tcgen05", "NVIDIA B200, tcgen05", append(hoppers(Related), eights(hopper.with(32), Reported)...)},
 	{"mi100", "AMD MI100", []row{
 		{FP16, Rule{Kind: Exact, Terms: 4}, Open},
@@ -183,11 +182,6 @@ func eights(r Rule, s Source) []row { return []row{{E4M3, r, s}, {E5M2, r, s}} }
 
 func halved(r Rule) Rule {
 	r.Half = true
-	return r
-}
-
-func apart(r Rule) Rule {
-	r.Apart = true
 	return r
 }
 
@@ -242,7 +236,7 @@ func (m Model) Unit(in Input, out fp16.Format) (*Unit, error) {
 			return &Unit{Rule: r.Rule, Input: in, Output: out, Source: r.source}, nil
 		}
 		for _, f := range []fp16.Format{fp16.Float32, fp16.Float16} {
-			if r.gives(f) {
+			if r.gives(f) && !slices.Contains(results, f.String()) {
 				results = append(results, f.String())
 			}
 		}

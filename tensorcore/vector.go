@@ -25,10 +25,7 @@ func (u *Unit) vector() *vector {
 	case u.Kind == Floor:
 		asm.Ran("matrix unit, floored")
 		return &vector{k.Floor, asm.NewUnitRule(u.Fraction, keep, none)}
-	case u.Kind == NVIDIA && u.Apart:
-		asm.Ran("matrix unit, apart")
-		return &vector{k.Apart, asm.NewUnitRule(u.Fraction, keep, u.Lowest[0])}
-	case u.Kind == NVIDIA:
+	case u.Kind == NVIDIA || u.Kind == Converted:
 		asm.Ran("matrix unit, truncated")
 		return &vector{k.Truncate, asm.NewUnitRule(u.Fraction, keep, u.Lowest[0])}
 	}
@@ -61,16 +58,41 @@ func packed(lines []line) []float64 {
 
 // chains is chains of a unit, of four columns in whole blocks.
 func (v *vector) chains(u *Unit, row, columns []float64, a line, b []line, from, to int, c []float64) {
+	if u.Kind == Converted {
+		v.converted(u, row, columns, a, b, from, to, c)
+		return
+	}
 	for at := from; at < to; {
 		if blocks := (to - at) / u.Terms; blocks > 0 {
 			at += u.Terms * v.add(&row[2*at], &columns[8*at], blocks, u.Terms, v.rule, (*[4]float64)(c))
 		}
 		if at < to { // what is rare, and the last numbers
-			end := min(to, at+u.Terms)
-			for j := range c {
-				c[j] = u.block(a.numbers[at:end], b[j].numbers[at:end], c[j])
-			}
-			at = end
+			at = blocks(u, a, b, at, to, c)
 		}
 	}
+}
+
+// converted is chains of a unit that adds two blocks from zero, and then to the accumulator.
+func (v *vector) converted(u *Unit, row, columns []float64, a line, b []line, from, to int, c []float64) {
+	var sums [together]float64
+	for at := from; at < to; {
+		clear(sums[:])
+		if at+u.Terms > to || v.add(&row[2*at], &columns[8*at], 2, u.Terms/2, v.rule, &sums) < 2 {
+			at = blocks(u, a, b, at, to, c)
+			continue
+		}
+		for j, s := range sums {
+			c[j] = nearest(s + c[j])
+		}
+		at += u.Terms
+	}
+}
+
+// blocks adds one block of a row and each of some columns in plain Go, and returns where it ends.
+func blocks(u *Unit, a line, b []line, at, to int, c []float64) int {
+	end := min(to, at+u.Terms)
+	for j := range c {
+		c[j] = u.block(a.numbers[at:end], b[j].numbers[at:end], c[j])
+	}
+	return end
 }

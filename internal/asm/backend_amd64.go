@@ -293,7 +293,7 @@ var pixelsAVX2 = Pixels{
 
 var wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2}
 
-var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Apart: unitApartAVX2, Floor: unitFloorAVX2}
+var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Floor: unitFloorAVX2}
 
 var measureAVX2 = Measure{
 	Sums: measureSumsAVX2, Count: measureCountAVX2, SumsTwo: measureSumsTwoAVX2, CountTwo: measureCountTwoAVX2,

@@ -15,7 +15,6 @@ import "math"
 // float32 number or of 0, and returns how many blocks it added: plain Go adds that one.
 type Units struct {
 	Truncate func(row, columns *float64, blocks, terms int, rule *UnitRule, c *[4]float64) (done int)
-	Apart    func(row, columns *float64, blocks, terms int, rule *UnitRule, c *[4]float64) (done int)
 	Floor    func(row, columns *float64, blocks, terms int, rule *UnitRule, c *[4]float64) (done int)
 }
 

@@ -9,11 +9,6 @@ package asm
 //go:noescape
 func unitTruncateAVX2(row *float64, columns *float64, blocks int, terms int, rule *[13][4]uint64, c *[4]float64) (done int)
 
-// unitApartAVX2 adds blocks as a matrix unit does: see asm/units.go.
-//
-//go:noescape
-func unitApartAVX2(row *float64, columns *float64, blocks int, terms int, rule *[13][4]uint64, c *[4]float64) (done int)
-
 // unitFloorAVX2 adds blocks as a matrix unit does: see asm/units.go.
 //
 //go:noescape

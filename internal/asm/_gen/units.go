@@ -8,9 +8,8 @@ import (
 
 // units writes all kernels of asm.Units. They are of AVX2, for AVX-512 too.
 func units() {
-	for _, name := range []string{"Truncate", "Apart", "Floor"} {
-		unit(name, name == "Apart", name == "Floor")
-	}
+	unit("Truncate", false)
+	unit("Floor", true)
 }
 
 // Numbers of the rule, asm.UnitRule, 32 bytes each.
@@ -37,7 +36,7 @@ const (
 //	terms    a multiple of 4
 //	c        the accumulators
 //	done     how many blocks were added: the next one needs plain Go
-func unit(name string, apart, floor bool) {
+func unit(name string, floor bool) {
 	name = "unit" + name + "AVX2"
 	TEXT(name, NOSPLIT, "func(row, columns *float64, blocks, terms int, rule *[13][4]uint64, c *[4]float64) (done int)")
 	Pragma("noescape")
@@ -88,11 +87,10 @@ func unit(name string, apart, floor bool) {
 	VCMPPD(Imm(4), zero, c, t) // not 0
 	VANDPD(t, e, e)
 	most := top // of all terms
-	switch {
-	case floor:
+	if floor {
 		most = YMM()
 		VMAXPD(e, top, most)
-	case !apart:
+	} else {
 		VMAXPD(e, top, top)
 	}
 
@@ -127,11 +125,9 @@ func unit(name string, apart, floor bool) {
 		round(s)
 		VCMPPD(Imm(13), k(unitTiny), top, u) // at least
 	} else {
-		if !apart {
-			VMULPD(to, c, t)
-			VROUNDPD(Imm(3), t, t)
-			VADDPD(t, s, s)
-		}
+		VMULPD(to, c, t)
+		VROUNDPD(Imm(3), t, t)
+		VADDPD(t, s, s)
 		VPSUBQ(k(unitFrom), top, t)
 		VMULPD(t, s, s)
 		VANDPD(k(unitKeep), s, s)
@@ -141,11 +137,6 @@ func unit(name string, apart, floor bool) {
 		VORPD(to, u, u)
 		VCMPPD(Imm(1), k(unitOver), t, to) // less
 		VANDPD(to, u, u)
-		if apart {
-			VADDPD(c, s, s)
-			round(s)
-			most = e
-		}
 	}
 	VCMPPD(Imm(1), k(unitHuge), most, t)
 	VANDPD(t, u, u)
