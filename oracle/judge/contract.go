@@ -45,8 +45,11 @@ func (c Contract) String() string {
 	if c.Scalars != "" {
 		s += "; scalars in " + c.Scalars
 	}
-	if c.Reciprocal {
+	switch {
+	case c.Reciprocal && c.Scalars != "":
 		s += ", whose reciprocal is multiplied by"
+	case c.Reciprocal:
+		s += "; a reciprocal is multiplied by"
 	}
 	if c.Weights != "" {
 		s += "; weights in " + c.Weights
@@ -63,7 +66,8 @@ func (c Contract) String() string {
 	for _, form := range []struct {
 		is    bool
 		words string
-	}{{c.Composed, "activations in several operations"}, {c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"},
+	}{{c.Composed, "operations in elementary ones"}, {c.Expanded, "expm1 by exp and tanh"},
+		{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"},
 		{c.BiasAfter, "the bias added to the stored product"},
 		{c.Taps, "tap by tap"},
 		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes of the same or twice the size"}} {

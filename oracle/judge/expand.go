@@ -32,8 +32,11 @@ type Form struct {
 	// 16: what is left over at the end of a row has exp itself. 0 is none.
 	CoarseExp bool `json:"coarse_exp,omitempty"`
 	Lanes     int  `json:"lanes,omitempty"`
-	// Composed is an activation in elementary operations, each of whose results may be rounded.
+	// Composed is an activation, a softmax or a deviation in elementary operations, each of whose results may be
+	// rounded.
 	Composed bool `json:"composed,omitempty"`
+	// Expanded is such an activation whose expm1 is made of exp and tanh, as XLA makes it in float16.
+	Expanded bool `json:"expanded,omitempty"`
 	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's:
 	// its error does not become smaller where it does.
 	Symmetric bool `json:"symmetric,omitempty"`
@@ -64,8 +67,8 @@ type Form struct {
 	// products" leave those of mul and div in float32, as PyTorch does on a CPU, and "but of products, leaky_relu" those
 	// of an activation too.
 	Scalars string `json:"scalars,omitempty"`
-	// Reciprocal is set if a number is multiplied by the reciprocal of such a scalar, rounded once more, and not divided
-	// by it, as XLA makes it.
+	// Reciprocal is set if a number is multiplied by the reciprocal of such a scalar, or of the sum of a softmax in
+	// elementary operations, rounded once more, and not divided by it, as XLA makes it.
 	Reciprocal bool `json:"reciprocal,omitempty"`
 	// Weights is the format to which the weights of a resize along each axis are rounded, as PyTorch's are on a CPU.
 	Weights string `json:"weights,omitempty"`
@@ -88,7 +91,7 @@ type Form struct {
 // with is a form that has what another has besides.
 func (f Form) with(g Form) Form {
 	f.Affine, f.OnePass, f.Symmetric = f.Affine || g.Affine, f.OnePass || g.OnePass, f.Symmetric || g.Symmetric
-	f.Composed = f.Composed || g.Composed
+	f.Composed, f.Expanded = f.Composed || g.Composed, f.Expanded || g.Expanded
 	f.BiasAfter, f.Taps, f.Backwards = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps, f.Backwards || g.Backwards
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes

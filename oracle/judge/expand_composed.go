@@ -7,12 +7,13 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/pointwise"
 )
 
 // composed is an activation in the elementary operations that JAX makes it of, and files that have no node for it: XLA
 // stores the result of each in the half type. It is -1 where an activation is one operation everywhere.
 func (b *builder) composed(op graph.Op, x int) int {
-	if !b.form.Composed {
+	if !b.form.Composed || !composes(op) {
 		return -1
 	}
 	may := func(name string, op graph.Op, in ...int) int { return b.may(true, b.step(name, op, in...)) }
@@ -41,8 +42,25 @@ func (b *builder) composed(op graph.Op, x int) int {
 		return b.step("output", mul, x, may("tanh", graph.Act{Func: act.Tanh}, b.may(true, b.softplus("softplus", x))))
 	case "selu":
 		const alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-		below := may("below", mul, may("expm1", unary("expm1"), b.step("least", unaryMin0(), x)), scalar(alpha))
+		below := may("below", mul, b.expm1(b.step("least", unaryMin0(), x)), scalar(alpha))
 		return b.step("output", mul, b.step("both", plus, b.step("above", unaryMax0(), x), below), scalar(scale))
+	case "expm1":
+		return b.expm1(x)
+	case "elu", "celu":
+		alpha := op.(graph.Unary).Func.Params()["alpha"]
+		n := b.step("least", unaryMin0(), x)
+		if nameOf(op) == "celu" && alpha != 1 {
+			by, of := graph.Op(div), alpha
+			if f, is := b.form.narrow(op); is && b.form.Reciprocal {
+				by, of = mul, f.Round(1/alpha)
+			}
+			n = may("argument", by, n, b.number(of))
+		}
+		below := b.expm1(n)
+		if alpha != 1 {
+			below = may("below", mul, below, b.number(alpha))
+		}
+		return b.step("output", plus, b.step("above", unaryMax0(), x), below)
 	case "hardsigmoid":
 		return b.step("output", mul, b.sixth(x), scalar(1./6))
 	case "hardswish":
@@ -54,10 +72,45 @@ func (b *builder) composed(op graph.Op, x int) int {
 // composes reports whether [builder.composed] has an activation.
 func composes(op graph.Op) bool {
 	switch nameOf(op) {
-	case "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "selu", "hardsigmoid", "hardswish":
+	case "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "hardsigmoid", "hardswish":
+		return true
+	}
+	return hasExpm1(op)
+}
+
+// hasExpm1 reports whether it has one by expm1.
+func hasExpm1(op graph.Op) bool {
+	switch nameOf(op) {
+	case "elu":
+		return op.(graph.Unary).Func.Params()["scale"] == 1
+	case "celu", "selu", "expm1":
 		return true
 	}
 	return false
+}
+
+// composedForms are those of operations in elementary ones, with scalars as they are or in the half type.
+func (q *Question) composedForms(of Form) []Form {
+	of.Composed = true
+	scalars, others := of, of
+	scalars.Scalars = q.Narrow.String()
+	others.Scalars = scalars.Scalars + butOf + "products"
+	return []Form{of, scalars, others}
+}
+
+// expm1 is e^x - 1, stored; or in the operations of a half type, tanh(x/2) (e^x + 1) near 0, each stored.
+func (b *builder) expm1(x int) int {
+	if !b.form.Expanded {
+		return b.may(true, b.step("expm1", unary("expm1"), x))
+	}
+	const near = 0.5
+	e := b.step("exp", unary("exp"), x)
+	less, more := b.step("one_less", plus, e, b.number(-1)), b.step("one_more", plus, e, b.number(1))
+	t := b.step("tanh", graph.Act{Func: act.Tanh}, b.step("halved", mul, x, b.number(.5)))
+	product := b.step("product", mul, t, more)
+	b.together("expm1", e, less, more, t, product)
+	far := b.step("far", graph.Binary{Of: pointwise.Greater, Other: real(near)}, b.step("size", unary("abs"), x))
+	return b.step("expm1_chosen", graph.Where{}, far, less, product)
 }
 
 // logistic is 1 + e^-x.

@@ -12,6 +12,9 @@ func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {
 		axis = otherAxis(shape, axis)
 	}
 	e, t, s := b.exponentials(x, axis, shape, op.Log)
+	if b.form.Composed {
+		return b.softmaxOf(op, e, t, s)
+	}
 	if op.Log {
 		return b.step("output", sub, s, b.may(true, b.step("log", unary("log"), t)))
 	}
@@ -21,6 +24,31 @@ func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {
 		b.points[len(b.points)-1].some = true
 	}
 	return b.step("output", div, e, t)
+}
+
+// eachOperation are the results of elementary operations, which JAX stores together: a kernel that has only some of
+// them in a half type has a fault.
+const eachOperation = "each_operation"
+
+// softmaxOf is a softmax of exp, its sum and what exp is of, each of which is stored. XLA may make exp once more for
+// the sum, which is then of what was not stored; and in float16 it multiplies by the reciprocal of the sum.
+func (b *builder) softmaxOf(op graph.Softmax, e, t, s int) int {
+	b.together(eachOperation, s, e, t)
+	if op.Log {
+		l := b.step("log", unary("log"), t)
+		b.together(eachOperation, l)
+		b.together("each_but_what_is_summed", s, t, l)
+		return b.step("output", sub, s, l)
+	}
+	again := b.step("exp_again", same, e)
+	b.together("each_but_what_is_summed", s, again, t)
+	if !b.form.Reciprocal {
+		return b.step("output", div, again, t)
+	}
+	r := b.step("reciprocal", unary("reciprocal"), t)
+	b.together(eachOperation, r)
+	b.together("each_but_what_is_summed", r)
+	return b.step("output", mul, again, r)
 }
 
 func otherAxis(shape []int, axis int) int {

@@ -118,6 +118,9 @@ func (b *builder) variance(op graph.Var, shape []int, x int) int {
 	s := b.step("sum", graph.Reduction{Of: "sum", Axes: axes, Keep: op.Keep}, b.step("square", unary("square"), centered))
 	s = b.step("variance", mul, s, b.number(1/float64(max(n-correction, 0))))
 	if op.Root {
+		if b.form.Composed {
+			b.together(eachOperation, s)
+		}
 		s = b.squareRoot("output", s)
 	}
 	return s

@@ -211,8 +211,22 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Symmetric: true})
 			}
 			if q.Narrow.Half() && composes(op) {
-				forms = append(forms, Form{Composed: true}, Form{Composed: true, Scalars: q.Narrow.String()},
-					Form{Composed: true, Scalars: q.Narrow.String() + butOf + "products"})
+				forms = append(forms, q.composedForms(Form{})...)
+				if q.Narrow == fp16.Float16 && hasExpm1(op) {
+					forms = append(forms, q.composedForms(Form{Expanded: true})...)
+					forms = append(forms, Form{Composed: true, Expanded: true, Scalars: q.Narrow.String(), Reciprocal: true})
+				}
+			}
+		case graph.Softmax:
+			if q.Narrow.Half() {
+				forms = append(forms, Form{Composed: true})
+			}
+			if q.Narrow == fp16.Float16 {
+				forms = append(forms, Form{Composed: true, Reciprocal: true})
+			}
+		case graph.Var:
+			if q.Narrow.Half() && op.Root {
+				forms = append(forms, Form{Composed: true})
 			}
 		case graph.Conv, graph.Convolution, graph.ConvTranspose, graph.Linear:
 			if q.Narrow == fp16.Float32 {

@@ -67,7 +67,7 @@ func TestElementary(t *testing.T) {
 			return d
 		}
 		r := b.check()
-		const how = "activations in several operations"
+		const how = "operations in elementary ones"
 		if right := len(r.Findings) == 0; right != c.right || right && !strings.Contains(r.Contract, how) {
 			t.Errorf("%s: contract %q, findings %v: want right %v", c.name, r.Contract, r.Findings, c.right)
 		}
