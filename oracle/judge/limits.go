@@ -209,6 +209,10 @@ const (
 	mostKept = 1 << 22
 	// work: the numbers of all steps that are kept between faults: 128 MB.
 	mostRemembered = 1 << 24
+	// work: how many times more or less than the output a result may change by a fault, in proportion.
+	far = 30
+	// work: the numbers of steps with faults that are made to name one.
+	mostRewritten = 1 << 29
 	// work: the numbers of a matrix of which something is made at once.
 	mostPanel = 1 << 16
 	// work: the least numbers that are worth keeping.

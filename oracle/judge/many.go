@@ -18,8 +18,13 @@ type Many struct {
 	At func(i int) (Question, error)
 	// Others are right answers to other questions: what else the device may have computed.
 	Others []Other
+	// Rewrites are right answers to questions about graphs with a fault, in groups, of which each is looked through only
+	// if the ones before it name no cause. Only where an evaluation is wrong they are asked for; nil is none.
+	Rewrites func() ([][]Other, error)
 	// Cores is set where products may be those of units that truncate, see [Question].
 	Cores bool
+	// Memory, if not nil, is of the same evaluations under other contracts.
+	Memory *Memory
 	// Progress, if not nil, is called after each evaluation.
 	Progress func(done int) error
 }
@@ -29,7 +34,9 @@ type Many struct {
 type Other struct {
 	Fault
 	Any bool
-	At  func(i int) (Question, error)
+	// Still is set of a step that does nothing, and Everywhere of a fault in all operations that can have it.
+	Still, Everywhere bool
+	At                func(i int) (Question, error)
 }
 
 // Each is what was found of one evaluation.
@@ -148,7 +155,11 @@ func (m *Many) Off(i int, c Contract) (Distance, error) {
 	if _, err := expand(q.Graph, types, c.Form, built{}).values(c.Round); err != nil {
 		return Distance{Mean: math.Inf(1)}, nil
 	}
-	y, err := q.made(c)
+	made := q.made
+	if m.Memory != nil {
+		made = func(c Contract) ([]float64, error) { return m.Memory.made(i, q, types, c) }
+	}
+	y, err := made(c)
 	if err != nil {
 		return Distance{}, err
 	}

@@ -1,9 +1,11 @@
 package judge
 
 import (
+	"errors"
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -28,12 +30,100 @@ func (m *Many) Faults(j *Joint, at []int, all bool) error {
 		}
 	}
 	for _, o := range m.Others {
-		if err := s.consider(o.Fault, o.Any,
-			func(p *probe) ([]float64, error) { return m.other(p, o, j.Contract) }); err != nil {
+		if err := s.other(o, nil); err != nil {
 			return err
 		}
 	}
+	return s.rewrites()
+}
+
+// other considers another answer.
+func (s *search) other(o Other, local func(now, was *tensor.Tensor) bool) error {
+	return s.consider(o.Fault, o.Any, func(p *probe) ([]float64, error) {
+		y, err := s.Many.other(p, o, s.j.Contract, local)
+		if o.Still && p == &s.at[0] {
+			s.still = y
+		}
+		return y, err
+	})
+}
+
+// explained reports whether the cause leaves what right kernels' errors are, and next to nothing of what is wrong.
+func (s *search) explained() bool {
+	left := s.squares - s.gain
+	return s.all && left <= leftEach*float64(s.n) && left <= leftLess*s.squares
+}
+
+// rewrites considers graphs with faults. A fault changes the output by about as much, in proportion, as the first
+// result that it changes: of one that does far more or far less there, what follows is not evaluated.
+func (s *search) rewrites() error {
+	if s.Rewrites == nil || !s.all {
+		return nil
+	}
+	groups, err := s.Rewrites()
+	if err != nil {
+		return err
+	}
+	change, made := s.change(), 0
+	for _, group := range groups {
+		if s.j.Cause != nil || made > mostRewritten {
+			return nil
+		}
+		for _, o := range group {
+			least := change / far
+			if o.Everywhere { // the first of many changes may be a small part of all
+				least /= far
+			}
+			if err := s.other(o, func(now, was *tensor.Tensor) bool {
+				local := relativeChange(now, was)
+				if local > far*change || local < least {
+					return false
+				}
+				made += s.at[0].numbers
+				return true
+			}); err != nil || s.explained() {
+				return err
+			}
+			if made > mostRewritten {
+				break
+			}
+		}
+	}
 	return nil
+}
+
+// change is how much the first evaluation is off, in proportion to what the steps do to it.
+func (s *search) change() float64 {
+	p := &s.at[0]
+	if s.still == nil {
+		return relativeChange(p.q.Output, tensor.Of(fp16.Float64, p.t.y, p.q.Output.Shape...))
+	}
+	var off, does float64
+	for i, y := range p.t.y {
+		off += float64((p.q.Output.Data[i] - y) * (p.q.Output.Data[i] - y))
+		does += float64((s.still[i] - y) * (s.still[i] - y))
+	}
+	return math.Sqrt(off / does)
+}
+
+// relativeChange is the root mean square of what has changed over that of what there was, about the mean of each plane.
+func relativeChange(now, was *tensor.Tensor) float64 {
+	plane := 1
+	for _, d := range was.Shape[min(2, len(was.Shape)):] {
+		plane *= d
+	}
+	var off, size float64
+	for lo := 0; lo < len(was.Data); lo += plane {
+		x, y, mean := now.Data[lo:lo+plane], was.Data[lo:lo+plane], 0.0
+		for _, v := range y {
+			mean += v / float64(plane)
+		}
+		for i, v := range y {
+			off += float64((x[i] - v) * (x[i] - v))
+			size += float64((v - mean) * (v - mean))
+		}
+	}
+	return math.Sqrt(off / size)
 }
 
 // search is that for causes.
@@ -44,17 +134,19 @@ type search struct {
 	at      []probe
 	squares float64 // of all errors
 	n       int
-	gain    float64 // of the cause
+	gain    float64   // of the cause
+	still   []float64 // what a step that does nothing makes of the first evaluation; nil if that is not known
 }
 
 // probe is an evaluation at which faults are looked for.
 type probe struct {
-	i      int
-	q      *Question
-	t      *trial
-	w      []float64
-	kept   *remembered // nil if that is too much
-	ed, dd float64     // of the fault at work
+	i       int
+	q       *Question
+	t       *trial
+	w       []float64
+	kept    *remembered // nil if that is too much
+	numbers int         // of all steps
+	ed, dd  float64     // of the fault at work
 }
 
 func (s *search) add(i int) error {
@@ -75,8 +167,13 @@ func (s *search) add(i int) error {
 		q = &less
 	}
 	p := probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}
-	if p.kept, err = q.keep(t); err != nil {
+	if p.kept, err = q.keep(t.b, t.round); err != nil {
 		return err
+	}
+	if p.kept != nil {
+		for _, x := range p.kept.of {
+			p.numbers += len(x.Data)
+		}
 	}
 	s.at = append(s.at, p)
 	s.squares += q.squares(t, p.w, q.Output.Data)
@@ -140,14 +237,23 @@ func (s *search) nodes(f built) []string {
 	return nodes
 }
 
-// other evaluates another question.
-func (m *Many) other(p *probe, o Other, c Contract) ([]float64, error) {
+// other evaluates another question, if local goes on from the first result that is another one; nil if it may.
+func (m *Many) other(p *probe, o Other, c Contract, local func(now, was *tensor.Tensor) bool) ([]float64, error) {
 	q, types, err := m.question(p.i, o.At)
 	if q == nil || err != nil {
 		return nil, err
 	}
-	if _, err := expand(q.Graph, types, c.Form, built{}).values(c.Round); err != nil {
+	b := expand(q.Graph, types, c.Form, built{})
+	values, err := b.values(c.Round)
+	if err != nil {
 		return nil, nil
+	}
+	if p.kept != nil {
+		y, err := p.kept.made(q, b, b.rounds(values, q.Narrow), local)
+		if errors.Is(err, errNotJudged) {
+			return nil, nil
+		}
+		return y, err
 	}
 	return q.made(c)
 }
@@ -200,7 +306,7 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 		gain = ed * amount
 	}
 	left := s.squares - gain
-	if left <= max(leftEach*float64(s.n), leftShare*s.squares) && gain > s.gain*(1+lastDigits) {
+	if left <= max(leftEach*float64(s.n), leftLess*s.squares) && gain > s.gain*(1+lastDigits) {
 		s.gain = gain
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}

@@ -103,6 +103,7 @@ type checker struct {
 	input  func(k int, p place) (*tensor.Tensor, error) // input k of the step at a place
 	after  func(p place) (*tensor.Tensor, error)        // what the device made there
 	fields map[place]*diff.Fields                       // of states against exact steps
+	memory judge.Memory                                 // of the steps that contracts are compared at
 }
 
 // of says of which state something is.
@@ -131,7 +132,8 @@ func (c *checker) judgeable() error {
 // many are all steps under a contract of the claim.
 func (c *checker) many(k lower.Contract) *judge.Many {
 	return &judge.Many{
-		N: len(c.places), Cores: c.cores(), Others: c.others(k),
+		N: len(c.places), Cores: c.cores(), Others: c.others(k), Memory: &c.memory,
+		Rewrites: func() ([][]judge.Other, error) { return c.rewrites(k) },
 		At: func(i int) (judge.Question, error) {
 			p := c.places[i]
 			q, err := c.ask(c.step, k, p, nil)
@@ -239,10 +241,13 @@ func (c *checker) search() (*found, error) {
 	if err != nil || best.Passes() {
 		return best, err
 	}
+	at := best.worst()
 	if _, half := c.claim.Narrow(); half {
+		if kind, err := c.kind(at); err != nil || kind == report.FailLogic { // which no roundings explain
+			return best, err
+		}
 		return c.looked(best)
 	}
-	at := best.worst()
 	likely, err := c.likely(best, at)
 	if err != nil {
 		return nil, err

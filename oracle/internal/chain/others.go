@@ -30,7 +30,7 @@ func (c *checker) others(k lower.Contract) (all []judge.Other) {
 			row := table.ByID(id)
 			f.Title, f.Advice = row.Name, row.Advice
 		}
-		all = append(all, judge.Other{Fault: f, Any: any, At: at})
+		all = append(all, judge.Other{Fault: f, Any: any, Still: id == noOperator, At: at})
 	}
 	add("rollout.step-from-an-old-state", false, c.moved(k, -1, kindState))
 	if c.Case.Step == nil {

@@ -177,7 +177,7 @@ func (c *checker) fail(f *found) error {
 	var err error
 	if f.Cause != nil {
 		c.cause(&x, f)
-	} else if x.Verdict, err = c.kind(max(0, i), f); err != nil {
+	} else if x.Verdict, err = c.kind(max(0, i)); err != nil {
 		return err
 	}
 	c.Find(x)
@@ -204,7 +204,7 @@ func sentence(text string) string {
 
 // kind says whether a failure without a name is one of logic or of precision: of logic if its errors are more than
 // four times those of bfloat16, the coarsest arithmetic there is.
-func (c *checker) kind(i int, f *found) (report.Verdict, error) {
+func (c *checker) kind(i int) (report.Verdict, error) {
 	p := c.places[i]
 	got, err := c.after(p)
 	if err != nil {
