@@ -18,8 +18,8 @@ type Many struct {
 	At func(i int) (Question, error)
 	// Others are right answers to other questions: what else the device may have computed.
 	Others []Other
-	// Rewrites are right answers to questions about graphs with a fault, in groups, of which each is looked through only
-	// if the ones before it name no cause. Only where an evaluation is wrong they are asked for; nil is none.
+	// Rewrites are right answers to questions about graphs with a fault, in groups, of which each but the first is looked
+	// through only if there is no cause yet. Only where an evaluation is wrong they are asked for; nil is none.
 	Rewrites func() ([][]Other, error)
 	// Cores is set where products may be those of units that truncate, see [Question].
 	Cores bool

@@ -64,9 +64,9 @@ func (s *search) rewrites() error {
 	if err != nil {
 		return err
 	}
-	change, made := s.change(), 0
-	for _, group := range groups {
-		if s.j.Cause != nil || made > mostRewritten {
+	change := s.change()
+	for i, group := range groups {
+		if i > 0 && s.j.Cause != nil || s.explained() {
 			return nil
 		}
 		for _, o := range group {
@@ -76,16 +76,12 @@ func (s *search) rewrites() error {
 			}
 			if err := s.other(o, func(now, was *tensor.Tensor) bool {
 				local := relativeChange(now, was)
-				if local > far*change || local < least {
-					return false
-				}
-				made += s.at[0].numbers
-				return true
+				return !(local > far*change || local < least)
 			}); err != nil || s.explained() {
 				return err
 			}
-			if made > mostRewritten {
-				break
+			if k := s.at[0].kept; k != nil && k.numbers > mostRewritten {
+				return nil
 			}
 		}
 	}
@@ -169,11 +165,6 @@ func (s *search) add(i int) error {
 	p := probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}
 	if p.kept, err = q.keep(t.b, t.round); err != nil {
 		return err
-	}
-	if p.kept != nil {
-		for _, x := range p.kept.of {
-			p.numbers += len(x.Data)
-		}
 	}
 	s.at = append(s.at, p)
 	s.squares += q.squares(t, p.w, q.Output.Data)

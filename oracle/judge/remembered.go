@@ -15,6 +15,8 @@ type remembered struct {
 	round rounded
 	of    []*tensor.Tensor // by value
 	node  map[called]int
+
+	numbers int // that were made again so far
 }
 
 // called is a node's name, and how many before it have the same.
@@ -145,6 +147,9 @@ func (k *remembered) made(
 		out, err := k.make(n, of, round)
 		if err != nil {
 			return err
+		}
+		for _, x := range out {
+			k.numbers += len(x.Data)
 		}
 		if !is || len(k.b.Nodes[i].Out) != len(out) {
 			return nil
