@@ -88,7 +88,7 @@ func nodeOf(g *graph.Graph, i int, at []int, types func(v int) graph.Type) opera
 			n.Op = operator.OpAdd
 		}
 	}
-	if shape := types(of.In[0]).Shape; n.Norm != "" && len(n.In) == 1 && len(shape) == 4 {
+	if shape := types(of.In[0]).Shape; n.Norm != "" && len(n.In) == 1 && len(shape) > 1 {
 		c := shape[1]
 		n.Op, n.Weight, n.Bias = operator.OpNorm, param(1), param(2)
 		if n.Weight == nil {
@@ -197,8 +197,7 @@ func (o faulty) Eval(c *graph.Call) error {
 	next := 0
 	for k, v := range o.g.Nodes[o.node].In {
 		if o.g.Values[v].Const == nil {
-			x := c.In(k)
-			outputs[n.In[next]] = tensor.Of(fp16.Float64, x.Data, x.Shape...)
+			outputs[n.In[next]] = images(c.In(k))
 			next++
 		}
 	}
@@ -223,4 +222,13 @@ func (o faulty) Eval(c *graph.Call) error {
 	}
 	copy(c.Out[0].Data, y.Data)
 	return nil
+}
+
+// images is a tensor of any shape as one of images, which have samples, channels, rows and columns.
+func images(x *tensor.Tensor) *tensor.Tensor {
+	shape := []int{1, 1, 1, 1}
+	for k, n := range x.Shape {
+		shape[min(k, 3)] *= n
+	}
+	return tensor.Of(fp16.Float64, x.Data, shape...)
 }
