@@ -70,6 +70,8 @@ const (
 	leftEach = 4
 	// set: or the share of all squared errors.
 	leftShare = .2
+	// set: or of those of steps that are wrong by themselves, in whose faults some roundings go the other way.
+	leftOfSteps = .04
 	// set: how much less one fault must leave than another, as a share, to be the one.
 	leftLess = .01
 	// set: how far off 1 the amount of a cause may be at the first wrong evaluation.

@@ -136,13 +136,12 @@ type search struct {
 
 // probe is an evaluation at which faults are looked for.
 type probe struct {
-	i       int
-	q       *Question
-	t       *trial
-	w       []float64
-	kept    *remembered // nil if that is too much
-	numbers int         // of all steps
-	ed, dd  float64     // of the fault at work
+	i      int
+	q      *Question
+	t      *trial
+	w      []float64
+	kept   *remembered // nil if that is too much
+	ed, dd float64     // of the fault at work
 }
 
 func (s *search) add(i int) error {
@@ -297,7 +296,7 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 		gain = ed * amount
 	}
 	left := s.squares - gain
-	if left <= max(leftEach*float64(s.n), leftLess*s.squares) && gain > s.gain*(1+lastDigits) {
+	if left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain*(1+lastDigits) {
 		s.gain = gain
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}

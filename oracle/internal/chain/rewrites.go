@@ -3,9 +3,12 @@ package chain
 import (
 	"slices"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/judge"
 )
@@ -26,7 +29,7 @@ func (c *checker) rewrites(k lower.Contract) ([][]judge.Other, error) {
 		return nil, err
 	}
 	g := trial.NewGraph(c.step.g, c.claim.Mode, func(v int) graph.Type { return p.Type(v) })
-	var groups [][]judge.Other
+	groups := [][]judge.Other{slices.Concat(c.otherModes(k), c.narrowStates(k))}
 	for _, slow := range []bool{false, true} {
 		for _, alone := range []bool{false, true} {
 			var group []judge.Other
@@ -44,9 +47,54 @@ func (c *checker) rewrites(k lower.Contract) ([][]judge.Other, error) {
 	return slices.DeleteFunc(groups, func(g []judge.Other) bool { return len(g) == 0 }), nil
 }
 
+// otherModes are steps with the roundings of a half precision that is not claimed.
+func (c *checker) otherModes(k lower.Contract) (all []judge.Other) {
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		if _, half := c.claim.Narrow(); half && f != fp16.BFloat16 {
+			continue // whose errors are larger than those of float16
+		}
+		for _, cast := range []graph.Autocast{operator.CUDA2, operator.CPU2} {
+			claim := lower.Claim{Mode: graph.Mode{Precision: f, Autocast: cast}}
+			if claim.Mode == c.claim.Mode {
+				continue
+			}
+			row := table.Named("precision.in-place-of-the-claimed-mode", claim.Mode)
+			all = append(all, judge.Other{Fault: named(row), At: func(i int) (judge.Question, error) {
+				in, err := c.inputs(c.places[i])
+				if err != nil {
+					return judge.Question{}, err
+				}
+				got, err := c.after(c.places[i])
+				if err != nil {
+					return judge.Question{}, err
+				}
+				return c.step.question(claim, k.Whole(), in, got)
+			}})
+		}
+	}
+	return all
+}
+
+// narrowStates are steps whose state is kept in a half type.
+func (c *checker) narrowStates(k lower.Contract) (all []judge.Other) {
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		g := *c.step.g
+		g.Values, g.Nodes, g.Kept = slices.Clone(g.Values), slices.Clone(g.Nodes), new(graph.Kept)
+		g.Outputs = []int{g.Add(graph.Cast{Dtype: f.String()}, "state", g.Outputs[0])}
+		to := *c.step
+		to.g = &g
+		all = append(all, judge.Other{Fault: named(table.Named("rollout.state-kept-in", f)),
+			At: func(i int) (judge.Question, error) { return c.ask(&to, k, c.places[i], nil) }})
+	}
+	return all
+}
+
+// named is a fault of the table.
+func named(r *table.Row) judge.Fault { return judge.Fault{ID: r.ID, Title: r.Name, Advice: r.Advice} }
+
 // rewrite is a step with a fault.
 func (c *checker) rewrite(k lower.Contract, g *trial.Graph, h *trial.Fault, s trial.Scope) judge.Other {
-	f := judge.Fault{ID: h.ID, Title: h.Row.Name, Advice: h.Advice}
+	f := named(h.Row)
 	if at := g.Name(s); at != "" {
 		f.Title += " in " + at
 	}
