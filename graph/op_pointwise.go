@@ -236,7 +236,8 @@ func (Unary) inPlace() {}
 // Rules of autocast that are not those of the input: see testdata/autocast for the CPU's.
 var (
 	asWide = map[string]bool{"exp": true, "expm1": true, "log": true, "log2": true, "log1p": true, "reciprocal": true,
-		"rsqrt": true, "tan": true, "softplus": true, "pow": true}
+		"rsqrt": true, "acos": true, "asin": true, "cosh": true, "log10": true, "sinh": true, "tan": true,
+		"softplus": true, "pow": true}
 	asMost = map[string]bool{"add": true, "atan2": true}
 )
 

@@ -19,6 +19,8 @@ func init() {
 		"Sqrt":  unary("sqrt"), "Reciprocal": unary("reciprocal"), "Exp": unary("exp"), "Log": unary("log"),
 		"Erf": unary("erf"),
 		"Sin": unary("sin"), "Cos": unary("cos"), "Tan": unary("tan"), "Atan": unary("atan"),
+		"Asin": unary("asin"), "Acos": unary("acos"), "Sinh": unary("sinh"), "Cosh": unary("cosh"), "Asinh": unary("asinh"),
+		"Acosh":   unary("acosh"),
 		"Sigmoid": unary("sigmoid"), "Softsign": unary("softsign"), "Mish": unary("mish"),
 		"HardSwish": unary("hardswish"), "Softplus": opSoftplus,
 		"Elu": unary("elu", "alpha", "alpha", 1.0), "Celu": unary("celu", "alpha", "alpha", 1.0),

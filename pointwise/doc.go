@@ -16,6 +16,7 @@
 //	expm1         e^x - 1                                        NaN    -1  +Inf   -0   +0   8 U
 //	log           ln x                                           NaN   NaN  +Inf -Inf -Inf   1.1 U
 //	log2          ln x / ln 2                                    NaN   NaN  +Inf -Inf -Inf   3.1 U
+//	log10         ln x / ln 10                                   NaN   NaN  +Inf -Inf -Inf   3.1 U
 //	log1p         ln(1+x); -Inf at -1                            NaN   NaN  +Inf   -0   +0   1.1 U
 //	sqrt          the root of x                                  NaN   NaN  +Inf   -0   +0   U
 //	rsqrt         1/sqrt(x)                                      NaN   NaN    +0 -Inf +Inf   2.1 U
@@ -26,6 +27,13 @@
 //	tan           tan x                                          NaN   NaN   NaN   -0   +0   4.5 U
 //	atan          the arctangent                                 NaN -pi/2  pi/2   -0   +0   8 U
 //	erf           2/sqrt(pi) times the integral of e^(-t^2)      NaN    -1     1   -0   +0   5.3 U
+//	erfc          1 - erf x                                      NaN     2    +0    1    1   4.6 U
+//	asin          the arcsine                                    NaN   NaN   NaN   -0   +0   10.5 U
+//	acos          the arccosine                                  NaN   NaN   NaN pi/2 pi/2   10.5 U
+//	sinh          (e^x - e^-x)/2                                 NaN  -Inf  +Inf   -0   +0   10 U
+//	cosh          (e^x + e^-x)/2                                 NaN  +Inf  +Inf    1    1   3.2 U
+//	asinh         ln(x + sqrt(x^2+1))                            NaN  -Inf  +Inf   -0   +0   6.6 U
+//	acosh         ln(x + sqrt(x^2-1))                            NaN   NaN  +Inf  NaN  NaN   4.6 U
 //	abs           |x|                                            NaN  +Inf  +Inf   +0   +0   exact
 //	neg           -x                                             NaN  +Inf  -Inf   +0   -0   exact
 //	sign          -1, 0 or 1                                     NaN    -1     1   +0   +0   exact

@@ -247,7 +247,7 @@ func TestParse(t *testing.T) {
 		params named
 		want   string
 	}{
-		{"gelu", nil, `unknown function "gelu": want one of abs, atan, `},
+		{"gelu", nil, `unknown function "gelu": want one of abs, acos, acosh, `},
 		{"exp", named{"alpha": 1}, `exp: unknown parameter "alpha": want none`},
 		{"elu", named{"beta": 1, "alpha": 1, "axis": 0}, `elu: unknown parameter "axis": want alpha, scale`},
 		{"elu", named{"alpha": 1e39}, "elu: alpha: 1e+39: want a number within float32's range"},

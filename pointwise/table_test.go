@@ -150,6 +150,14 @@ var samples = []sample{
 		}
 		return x * math.Tanh(math.Log1p(math.Exp(x)))
 	}), nil},
+	{"log10", nil, of(math.Log10), nil},
+	{"sinh", nil, of(math.Sinh), nil},
+	{"cosh", nil, of(math.Cosh), nil},
+	{"asinh", nil, of(math.Asinh), nil},
+	{"acosh", nil, of(math.Acosh), nil},
+	{"asin", nil, of(math.Asin), nil},
+	{"acos", nil, of(math.Acos), nil},
+	{"erfc", nil, of(math.Erfc), nil},
 }
 
 // zeroOf returns the zero that an exact function has at x: of x's sign, unless it is here.
@@ -235,6 +243,14 @@ var specials = []struct {
 	{"swish", named{"alpha": -2}, [5]float64{nan, -inf, 0, negZero, 0}, [][2]float64{{1e38, 0}, {-1e38, -1e38}}},
 	{"swish", named{"alpha": 0}, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{3, 1.5}}},
 	{"mish", nil, [5]float64{nan, negZero, inf, negZero, 0}, [][2]float64{{1e38, 1e38}, {-1e38, negZero}}},
+	{"log10", nil, [5]float64{nan, nan, inf, -inf, -inf}, [][2]float64{{1, 0}, {1000, 3}, {1e10, 10}, {-1, nan}}},
+	{"sinh", nil, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{1e38, inf}, {-1e38, -inf}}},
+	{"cosh", nil, [5]float64{nan, inf, inf, 1, 1}, [][2]float64{{1e38, inf}, {-1e38, inf}}},
+	{"asinh", nil, [5]float64{nan, -inf, inf, negZero, 0}, nil},
+	{"acosh", nil, [5]float64{nan, nan, inf, nan, nan}, [][2]float64{{1, 0}, {0.9, nan}, {-3, nan}}},
+	{"asin", nil, [5]float64{nan, nan, nan, negZero, 0}, [][2]float64{{1, math.Pi / 2}, {-1, -math.Pi / 2}, {2, nan}}},
+	{"acos", nil, [5]float64{nan, nan, nan, math.Pi / 2, math.Pi / 2}, [][2]float64{{1, 0}, {-1, math.Pi}, {2, nan}}},
+	{"erfc", nil, [5]float64{nan, 2, 0, 1, 1}, [][2]float64{{1e38, 0}, {-1e38, 2}}},
 }
 
 // stated are the errors in float64 of the package's doc, in units of 2^-53, of the functions that
@@ -242,4 +258,5 @@ var specials = []struct {
 var stated = map[string]float64{"exp": 1.1, "exp2": 1.1, "expm1": 8, "log": 1.1, "log2": 3.1, "log1p": 1.1,
 	"sqrt": 1, "rsqrt": 2.1, "reciprocal": 1, "square": 1, "sin": 1.7, "cos": 1.7, "tan": 4.5, "atan": 8, "erf": 5.3,
 	"sigmoid": 3.2, "softplus": 5.3, "elu": 10.1, "celu": 10.1, "selu": 10.1, "leaky_relu": 1, "softshrink": 1,
-	"hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8}
+	"hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "swish": 4.5, "mish": 8,
+	"log10": 3.1, "sinh": 10, "cosh": 3.2, "asinh": 6.6, "acosh": 4.6, "asin": 10.5, "acos": 10.5, "erfc": 4.6}

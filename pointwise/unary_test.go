@@ -33,7 +33,11 @@ func (s *sample) get(t testing.TB, format fp16.Format) (Func, named) {
 // domain reports whether x is inside the function's, and not at a pole.
 func (s *sample) domain(x float64) bool {
 	switch s.name {
-	case "log", "log2", "rsqrt":
+	case "acosh":
+		return x >= 1
+	case "asin", "acos":
+		return math.Abs(x) <= 1
+	case "log", "log2", "log10", "rsqrt":
 		return x > 0
 	case "log1p":
 		return x > -1

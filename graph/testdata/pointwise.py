@@ -79,6 +79,12 @@ for mode in "floor trunc".split():
     case("div", lambda x, y: torch.div(x, y, rounding_mode=mode), torch.randint(-9, 10, (2, 6)), torch.tensor([-3, -2, -1, 1, 2, 3]), rounding_mode=mode)
 case("glu", F.glu, half(3, 8))
 case("glu", lambda x: F.glu(x, 1), half(2, 6, 3), dim=1)
+for name in "sinh cosh asinh erfc".split():
+    case(name, getattr(torch, name), x)
+case("log10", torch.log10, p)
+case("acosh", torch.acosh, p + 1)
+for name in "asin acos".split():
+    case(name, getattr(torch, name), x / 8)
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointwise.json"), "w") as f:
     json.dump(cases, f)

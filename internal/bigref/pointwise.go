@@ -55,6 +55,49 @@ func Unary(name string, x float64, p map[string]float64, f fp16.Format) float64 
 			v := Log(x, prec+guard)
 			return v.Quo(v, Log(intF(prec, 2), prec+guard))
 		})
+	case "log10":
+		for k := range 23 {
+			if x == math.Pow10(k) {
+				return Round(big.NewRat(int64(k), 1), f)
+			}
+		}
+		return at(func(x *big.Float, prec uint) *big.Float {
+			v := Log(x, prec+guard)
+			return v.Quo(v, Log(intF(prec, 10), prec+guard))
+		})
+	case "sinh", "asinh", "asin":
+		if x == 0 {
+			return x
+		}
+		if math.Abs(x) > 1000 && name == "sinh" {
+			return Round(new(big.Rat).Mul(pow2(1200), big.NewRat(int64(math.Copysign(1, x)), 1)), f)
+		}
+		return at(map[string]func(*big.Float, uint) *big.Float{"sinh": sinh, "asinh": asinh, "asin": asin}[name])
+	case "cosh":
+		switch a := math.Abs(x); {
+		case a == 0:
+			return 1
+		case a < 0x1p-40:
+			return Round(aside(one, 1), f)
+		case a > 1000:
+			return Round(pow2(1200), f)
+		}
+		return at(cosh)
+	case "acosh", "acos":
+		if x == 1 {
+			return 0
+		}
+		return at(map[string]func(*big.Float, uint) *big.Float{"acosh": acosh, "acos": acos}[name])
+	case "erfc":
+		switch {
+		case x == 0:
+			return 1
+		case x < -50:
+			return Round(aside(big.NewRat(2, 1), -1), f)
+		case x > 50:
+			return Round(pow2(-1080), f)
+		}
+		return at(Erfc)
 	case "log1p":
 		if x == 0 {
 			return x

@@ -36,15 +36,22 @@ func Atan2(y, x float64) float64 {
 	})
 }
 
-// bigAtan returns the arctangent of q = a/b in [0, 1], 0 for 0/0: halved three times by
-// tan(v/2) = q/(1 + sqrt(1+q^2)), then by Taylor's series, whose terms alternate and
-// fall: 4 bits lost.
+// bigAtan returns the arctangent of q = a/b in [0, 1], 0 for 0/0.
 func bigAtan(a, b float64, w uint) *big.Float {
 	if a == 0 {
 		return newBig(w)
 	}
+	return bigArctan(newBig(w).Quo(bigFloat(w, a), bigFloat(w, b)), w)
+}
+
+// bigArctan returns the arctangent of t in [0, 1], which it overwrites: halved three times by
+// tan(v/2) = t/(1 + sqrt(1+t^2)), then by Taylor's series, whose terms alternate and
+// fall: 4 bits lost.
+func bigArctan(t *big.Float, w uint) *big.Float {
+	if t.Sign() == 0 {
+		return t
+	}
 	one := bigInt(w, 1)
-	t := newBig(w).Quo(bigFloat(w, a), bigFloat(w, b))
 	for range 3 {
 		d := newBig(w).Mul(t, t)
 		d.Sqrt(d.Add(d, one))

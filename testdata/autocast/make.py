@@ -661,7 +661,8 @@ def pointwise_rules(dtype):
     """The same of functions of each number beyond those above."""
     x, y, c = torch.rand(2, 4, 8, 8).to(dtype), torch.rand(2, 4, 8, 8), torch.rand(2, 4, 8, 8) > 0.5
     ops = {name: lambda name=name: getattr(torch, name)(x) for name in (
-        "exp2 expm1 log2 log1p sqrt square sin cos tan atan erf abs neg floor ceil trunc round logical_not selu celu isnan isinf").split()}
+        "exp2 expm1 log2 log1p sqrt square sin cos tan atan erf abs neg floor ceil trunc round logical_not selu celu isnan isinf "
+        "sinh cosh asinh acosh asin acos log10 erfc").split()}
     ops |= {name: lambda name=name: getattr(F, name)(x) for name in (
         "elu leaky_relu hardtanh hardshrink softshrink relu6 hardsigmoid hardswish softsign mish glu").split()}
     ops |= {"clamp": lambda: x.clamp(0.1, 0.9), "prelu": lambda: F.prelu(x, torch.rand(4)), "where, both": lambda: torch.where(c, x, x),

@@ -158,6 +158,22 @@ class Steps(unittest.TestCase):
                     x = rec(x)
             self.assertEqual(refrun.check(self.dir / "case").verdict[:4], verdict)
 
+    def test_functions(self):
+        """Functions of one number as PyTorch's CPU has them, in each precision; and 1e-5 or 2 % more."""
+        near = lambda x: x.clamp(-1, 1)
+        functions = {"sinh": torch.sinh, "cosh": torch.cosh, "asinh": torch.asinh, "acosh": lambda x: torch.acosh(1 + x.abs()), "asin": lambda x: torch.asin(near(x)),
+                     "acos": lambda x: torch.acos(near(x)), "log10": lambda x: torch.log10(x.abs() + 1e-3), "erfc": torch.erfc, "xlogy": lambda x: torch.xlogy(x, x.abs() + 0.1)}
+        net, x = nn.Linear(64, 64), torch.randn(96, 64)
+        for name, f in functions.items():
+            for precision, more in (("float32", 1e-5), ("bfloat16", 0.02)):
+                step = lambda x: f(net(x))
+                with self.subTest(function=name, precision=precision), torch.no_grad():
+                    with torch.autocast("cpu", torch.bfloat16, enabled=precision != "float32"):
+                        y = step(x).float()
+                    refrun.assert_same(step, x, y, precision=precision, autocast="cpu" if precision != "float32" else None)
+                    with self.assertRaisesRegex(AssertionError, "FAIL-"):
+                        refrun.assert_same(step, x, y * (1 + more), precision=precision, autocast="cpu" if precision != "float32" else None)
+
     def test_loop_refused(self):
         fields, x = torch.randn(4, 700), torch.randn(700)
         t = 0

@@ -111,11 +111,12 @@ def instance_norm(c: Any, a: Dict[str, Any]) -> Any:
 
 
 # Functions of one number.
-for name in "atan ceil cos erf exp exp2 expm1 floor log log1p log2 mish neg reciprocal relu6 round rsqrt sigmoid sign sin sqrt square tan trunc hardsigmoid hardswish silu tanh relu selu isnan isinf logical_not".split():
+for name in "acos acosh asin asinh atan ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 mish neg reciprocal relu6 round rsqrt sigmoid sign sin sinh sqrt square tan trunc hardsigmoid hardswish silu tanh relu selu isnan isinf logical_not".split():
     same(name, "self")
 same("sign", "self", "", "sgn.default")
 same("trunc", "self", "", "fix.default")
 same("sigmoid", "self", "", "special_expit.default")
+same("erfc", "self", "", "special_erfc.default")
 same("gelu", "self", "approximate")
 same("leaky_relu", "self", "negative_slope")
 same("celu", "self", "alpha")
@@ -209,6 +210,36 @@ def addcmul(c: Any, a: Dict[str, Any]) -> Any:
     op = "mul" if "addcmul" in c.target else "div"
     t = c.emit(op, [a["tensor1"], a["tensor2"]], {}, part=op)
     return c.emit("add", [a["self"], t], {"alpha": a["value"]} if a["value"] != 1 else {})
+
+
+@rule("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", "special_xlogy.default")
+def xlogy(c: Any, a: Dict[str, Any]) -> Any:
+    """x ln y, but 0 for x = 0 and a y that is a number."""
+    x, y = (c.as_tensor(a[k], c.dtype_of_result()) for k in ("self", "other"))
+    out = c.result_shape()
+    product = c.emit("mul", [x, c.emit("log", [y], {}, part="log")], {}, part="product")
+    zero = c.emit("eq", [x], {"other": 0.0}, part="zero", types=[(c.shape(x), torch.bool)])
+    nan = c.emit("isnan", [y], {}, part="nan", types=[(c.shape(y), torch.bool)])
+    some = c.emit("logical_not", [nan], {}, part="number", types=[(c.shape(y), torch.bool)])
+    none = c.emit("logical_and", [zero, some], {}, part="nothing", types=[(out, torch.bool)])
+    return c.emit("where", [none, torch.zeros((), dtype=c.dtype(product)), product], {})
+
+
+@rule("cumprod.default")
+def cumprod(c: Any, a: Dict[str, Any]) -> Any:
+    """The products up to each place, of the numbers before it, and of ones in place of those after it."""
+    x = c.cast(a["self"], a.get("dtype"))
+    shape, dtype = c.shape(x), c.dtype(x)
+    if not shape:
+        return x
+    axis = a["dim"] % len(shape)
+    n, rest = shape[axis], [1] * (len(shape) - axis - 1)
+    apart = [*shape[: axis + 1], 1, *shape[axis + 1 :]]
+    x = c.emit("reshape", [x], {"shape": apart, "allowzero": True}, part="apart")
+    up = torch.ones(n, n).triu().bool().reshape([n, n, *rest])  # [of a number, up to a place]
+    each = [*shape[: axis + 1], n, *shape[axis + 1 :]]
+    x = c.emit("where", [up, x, torch.ones((), dtype=dtype)], {}, part="factors", types=[(each, dtype)])
+    return c.emit("prod", [x], {"dim": axis})
 
 
 @rule("lerp.Scalar", "lerp.Tensor")
