@@ -144,6 +144,12 @@ func typeNamed(name string) (d onnx.DType) {
 // input reads one --input.
 func (m *model) input(arg string) error {
 	name, file, one := strings.Cut(arg, "=")
+	if !one && strings.HasSuffix(arg, ".npy") { // one array
+		if len(m.inputs) != 1 {
+			return fmt.Errorf("--input: %s: one array for %d inputs: want NAME=FILE, of %s", arg, len(m.inputs), m.wanted())
+		}
+		name, file, one = m.inputs[0].Name, arg, true
+	}
 	if !one {
 		found := 0
 		for _, in := range m.inputs {

@@ -160,6 +160,10 @@ func (m *model) deviceOutputs(args list) ([]*tensor.Tensor, error) {
 			out[k] = t
 			continue
 		}
+		if strings.HasSuffix(arg, ".npy") && len(m.outputs) != 1 {
+			return nil, fmt.Errorf("--output: %s: one array for %d outputs: want NAME=FILE, of %s", arg, len(m.outputs),
+				short(m.outputs))
+		}
 		found := 0
 		for k, name := range m.outputs {
 			t, err := readTensor("--output", arg, name)

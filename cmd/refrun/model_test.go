@@ -155,6 +155,7 @@ func TestModelFlags(t *testing.T) {
 		{[]string{"--input", "x=" + in + ":float64"}, in + ":float64: number 0 is ..."},
 		{[]string{"--input", "x=" + other + ":x"}, m + `: input "x": shape [1 3 40 40]: want 64 at axis 2`},
 		{[]string{"--input", "x=nowhere.npy"}, "nowhere.npy: no such file or directory: want a file of tensors"},
+		{[]string{"--input", "nowhere.npy"}, "nowhere.npy: no such file or directory: want a file of tensors"},
 		{[]string{"--input", "x=" + m}, "--input: " + m + ": want a .npy, .npz or .safetensors file"},
 		{[]string{"--input", in, "--steps", "3"}, "--steps: says nothing of a network: want it without --onnx and --graph"},
 		{[]string{"--input", in, "--precision", "half"}, "--precision: unknown number format ..."},
