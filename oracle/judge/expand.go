@@ -144,14 +144,16 @@ type builder struct {
 	of     []int        // by value of that graph: the value of the steps
 	prefix string       // of the names of inner steps
 	cores  bool         // whether products may be those of units for half or TF32 operands
-	stored bool         // whether kernels keep a norm's statistics in the inputs' format
-	built  built        // the fault to build in
-	node   string       // that is expanded
-	op     graph.Op     // its operation
-	points []point      // where rounding is an option
-	inner  []string     // the names of the results of operations that others read
-	round  rounded
-	broken bool // whether the fault could be built in
+	stored bool         // whether kernels keep a norm's mean and 1/deviation in the inputs' format
+	// variances is set if they keep what makes its variance, even n: a batch norm of PyTorch on a CPU, of bfloat16.
+	variances bool
+	built     built    // the fault to build in
+	node      string   // that is expanded
+	op        graph.Op // its operation
+	points    []point  // where rounding is an option
+	inner     []string // the names of the results of operations that others read
+	round     rounded
+	broken    bool // whether the fault could be built in
 
 	truncates bool       // whether the output is cut off, not rounded
 	near      *nearEdges // is told the flips, if not nil
@@ -342,18 +344,20 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		return one(b.norm(in[0], shape, axes, op.Eps, weight, bias))
 	case graph.RMSNorm:
 		return one(b.rms(op, in, shape))
-	case graph.GroupNorm:
-		return one(b.groups(in, shape, op.Groups, op.Eps))
-	case graph.InstanceNorm: // PyTorch's is a batch norm, which keeps them
+	case graph.GroupNorm: // PyTorch's on a GPU keeps them
 		b.stored = true
 		defer func() { b.stored = false }()
+		return one(b.groups(in, shape, op.Groups, op.Eps))
+	case graph.InstanceNorm: // PyTorch's is a batch norm
+		b.stored, b.variances = true, true
+		defer func() { b.stored, b.variances = false, false }()
 		return one(b.groups(in, shape, shape[1], op.Eps))
 	case graph.BatchNorm:
 		if !op.Training {
 			return one(b.running(in, shape, op.Eps))
 		}
-		b.stored = true
-		defer func() { b.stored = false }()
+		b.stored, b.variances = true, true
+		defer func() { b.stored, b.variances = false, false }()
 		axes := []int{0}
 		for a := 2; a < len(shape); a++ {
 			axes = append(axes, a)

@@ -107,7 +107,7 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 	t := b.step("sum", over("sum", -1), b.step("exp_rescaled", mul, e, weight))
 	p := b.may(true, b.step("probabilities_unnormalized", same, e))
 	weights := b.step("weights", mul, b.probabilities(p), weight) // of which sums are scaled, not operands
-	return b.step("output", div, b.summed("weighted", graph.MatMul{}, weights, b.operand(value)), t)
+	return b.step("output", div, b.summed("weighted", graph.MatMul{}, weights, b.weightedValues(value)), t)
 }
 
 // scores are query key^T scale.
@@ -127,28 +127,41 @@ func (b *builder) scores(query, key int, scale float64) int {
 	default:
 		after = scale
 	}
-	s := b.may(true,
-		b.product("products", graph.MatMul{}, query, b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)))
+	product := b.product
+	if b.form.leaves(scores) {
+		product = b.summed
+	}
+	s := b.may(true, product("products", graph.MatMul{}, query, b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)))
 	if after == 1 && b.form.Scaled != "" {
 		return s
 	}
 	return b.may(true, b.step("scores", mul, s, b.number(after)))
 }
 
-const probabilities = "probabilities"
+// What of an attention a form may leave in float32: the product of query and key, that of probabilities and values, and
+// the probabilities alone. Libraries choose for each product by its shape.
+const scores, weighted, probabilities = "scores", "weighted", "probabilities"
 
 // probabilities is the operand that they are of a product.
 func (b *builder) probabilities(p int) int {
-	if b.form.leaves(probabilities) {
+	if b.form.leaves(weighted) || b.form.leaves(probabilities) {
 		return p
 	}
 	return b.operand(p)
 }
 
+// weightedValues is the operand that values are.
+func (b *builder) weightedValues(v int) int {
+	if b.form.leaves(weighted) {
+		return v
+	}
+	return b.operand(v)
+}
+
 // weighted is the product of probabilities and values.
 func (b *builder) weighted(name string, p, value int) int {
-	if b.form.leaves(probabilities) {
-		return b.summed(name, graph.MatMul{}, p, b.operand(value))
+	if b.form.leaves(weighted) || b.form.leaves(probabilities) {
+		return b.summed(name, graph.MatMul{}, p, b.weightedValues(value))
 	}
 	return b.product(name, graph.MatMul{}, p, value)
 }

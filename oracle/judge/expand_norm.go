@@ -66,7 +66,7 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 			c = b.step("part_centered", sub, of, about)
 		}
 		squares := b.step("square", unary("square"), c)
-		if b.stored {
+		if b.variances {
 			total, count := b.step("variance_sum", over("sum", axes...), squares), b.step("count", same, b.number(float64(n)))
 			v = b.step("variance", div, total, count)
 			kept = []int{total, count, v}
@@ -84,8 +84,10 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	}
 	b.may(false, v)
 	rstd := b.offBy(b.root(v, eps), shape, axes)
-	if b.stored { // of float16 PyTorch keeps the first two, and of bfloat16 all, even n
+	if b.stored {
 		b.together("statistics", mean, rstd)
+	}
+	if b.variances {
 		b.together("variances", kept...)
 	}
 	if b.is("kernel.mean-not-subtracted") {

@@ -187,19 +187,31 @@ func (q *Question) operandWays() (ways []string) {
 	names := q.multiplying()
 	ways = slices.Clone(tf32Ways)
 	for of := 1; of < 1<<len(names); of++ {
+		left := set(names, of)
+		if slices.Contains(left, weighted) && slices.Contains(left, probabilities) {
+			continue // which are a part of it
+		}
 		for _, way := range tf32Ways {
 			if way == "" {
 				continue // which leaves out all of them
 			}
-			for k, name := range names {
-				if of>>k&1 == 1 {
-					way = but(way, name)
-				}
+			for _, name := range left {
+				way = but(way, name)
 			}
 			ways = append(ways, way)
 		}
 	}
 	return ways
+}
+
+// set are the names whose bits are set.
+func set(names []string, bits int) (of []string) {
+	for k, name := range names {
+		if bits>>k&1 == 1 {
+			of = append(of, name)
+		}
+	}
+	return of
 }
 
 // multiplying are the names of operations that have products with operands that devices round, and of probabilities.
@@ -209,7 +221,7 @@ func (q *Question) multiplying() (names []string) {
 		if products[op.Name()] {
 			names = append(names, op.Name())
 		} else if _, attends := op.(graph.Attention); attends {
-			names = append(names, op.Name(), probabilities)
+			names = append(names, scores, weighted, probabilities)
 		}
 	}
 	slices.Sort(names)

@@ -52,7 +52,8 @@ func (o crossEntropy) classes(logits, target *tensor.Tensor) error {
 	return nil
 }
 
-// runningMaximum is the greatest number along the last axis up to the end of each block.
+// runningMaximum is the greatest number along the last axis up to the end of each block. Until it is finite, where the
+// keys of the first blocks are masked, it is what it is then: kernels take any number there, so that e^(-Inf - it) is 0.
 type runningMaximum struct{ block int }
 
 // Name implements [graph.Op].
@@ -71,14 +72,16 @@ func (o runningMaximum) Eval(c *graph.Call) error {
 	x := c.In(0)
 	n := x.Shape[len(x.Shape)-1]
 	for row := 0; row+n <= len(x.Data) && n > 0; row += n {
-		most := x.Data[row]
+		most, from := x.Data[row], 0
 		for lo := 0; lo < n; lo += o.block {
 			hi := min(n, lo+o.block)
 			for _, v := range x.Data[row+lo : row+hi] {
 				most = max(most, v)
 			}
-			for j := lo; j < hi; j++ {
-				c.Out[0].Data[row+j] = most
+			if !math.IsInf(most, -1) || hi == n {
+				for ; from < hi; from++ {
+					c.Out[0].Data[row+from] = most
+				}
 			}
 		}
 	}
