@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -11,23 +12,49 @@ import (
 )
 
 // accumulator is what a kernel keeps sums in: half the distance of its numbers from 1 on, and the format if
-// it is not float32. Cores is set if products may be those of units that truncate.
+// it is not float32. Cores are units that truncate, of which products may be; nil is none.
 type accumulator struct {
 	u      float64
 	narrow fp16.Format
-	cores  bool
+	cores  *units
 	thin   bool // no radii are asked for
+	// parts is half the distance of numbers from 1 on of the format in which sums of parts of the terms are stored
+	// before they are added up; 0 is none.
+	parts float64
 }
 
-// accumulator is that of a builder's kernels for an operation.
-func (b *builder) accumulator(op graph.Op) accumulator {
+// accumulator is that of a builder's kernels for a step.
+func (b *builder) accumulator(n *graph.Node) accumulator {
+	op := n.Op
 	if f, is := accumulators[b.form.Atomic]; is && scatters(op) {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
 	}
 	if f, is := accumulators[b.form.Accumulate]; is {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
 	}
-	return accumulator{u: u, narrow: fp16.Float32, cores: b.cores, thin: b.thin}
+	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin}
+	_, emulation := b.form.emulation()
+	switch {
+	case !b.cores || emulation && !b.inParts[n.Out[0]]:
+	case emulation:
+		a.cores = &partUnits
+	case strings.Contains(b.form.Operands, "tf32"):
+		a.cores = &tf32Units
+	default:
+		a.cores = &halfUnits
+	}
+	_, _, matrix := matrixAxes(op)
+	if f, is := accumulators[b.form.Parts]; is && matrix {
+		a.parts = f.Ulp(1) / 2
+	}
+	return a
+}
+
+// storedParts is the deviation of a sum of parts of it, each of which is stored: the error of each is uniform within half
+// a place, which is 2 parts 2^floor(log2 x), with a mean square of 0.54 (2 parts x)^2 over all x. The squares of two
+// parts are (s^2 + q)/2 together, those of many q, where q are those of all terms.
+func (a accumulator) storedParts(s, q float64) float64 {
+	return a.parts * math.Sqrt(storedPart*(float64(s*s)/2+q))
 }
 
 // accumulators are the formats of sums that are not float32, by the name that [Form] has for them.
@@ -44,18 +71,20 @@ func (a accumulator) least(n float64) float64 {
 	return 2 * n * leastNormal
 }
 
-// The units of GPUs that multiply half numbers, or TF32 ones, add blocks of products to a sum and
-// truncate it to float32. The least block is four (V100), and its error up to 2.5u a term
-// (docs/TENSORCORES.md). It cuts each of the products and their sum, half a place of the partial sum S_k
-// on average, toward 0, and a place is 0.72 times 2u S_k: a block has 5 times 0.72 u S_k. Of n/4 blocks
-// that has the mean 3.6 u (n/4) S/2, and with the bridge of sumSigma a deviation of 3.6 u (n/4) sqrt(Q/12).
-const (
-	perTerm  = 2.5
-	perBlock = 3.6
-)
+// units are those of GPUs that multiply half numbers or TF32 ones. They add blocks of products to a sum and truncate it
+// to float32 (docs/TENSORCORES.md): the most that a term is off by, in u, and a block of four, on average, in u of the
+// sum. A place is 0.72 times 2u S_k of a partial sum S_k, and a cut is half of it on average, toward 0.
+type units struct{ perTerm, perBlock float64 }
 
-func cutSigma(n, q float64) float64 { return perBlock * u * (n / 4) * math.Sqrt(q/12) }
-func cutDrift(n, s float64) float64 { return perBlock * u * (n / 4) * math.Abs(s) / 2 }
+// Of half numbers the least block is four terms (V100), each of which is cut in the last place, as their sum is: 5 times
+// 0.72 u. Of TF32 ones it is four (A100), which are cut one place lower: 3 times. Where they are parts of numbers, most
+// of the products are small, and what is left is the cut of the sum.
+var halfUnits, tf32Units, partUnits = units{2.5, 3.6}, units{1.5, 2.16}, units{1.5, .72}
+
+// Of n/4 blocks that has the mean perBlock u (n/4) S/2, and with the bridge of sumSigma a deviation of perBlock u (n/4)
+// sqrt(Q/12).
+func (c *units) sigma(n, q float64) float64 { return c.perBlock * u * (n / 4) * math.Sqrt(q/12) }
+func (c *units) drift(n, s float64) float64 { return c.perBlock * u * (n / 4) * math.Abs(s) / 2 }
 
 // product bounds sums of products, which units for half operands may compute.
 func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, error) {
@@ -77,9 +106,12 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 	}
 	r, sigma := fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	each := 1.0
+	if acc.cores != nil {
+		each = acc.cores.perTerm
+	}
 	var cut, drift *tensor.Tensor
-	if acc.cores {
-		each, cut, drift = perTerm, fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
+	if acc.cores != nil && acc.parts == 0 {
+		cut, drift = fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	}
 	grid := 0.0
 	if !inexact {
@@ -89,13 +121,15 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		}
 	}
 	for i, all := range t.Data {
-		if grid > 0 && all < grid/acc.u { // every partial sum is a number of the accumulator
+		if grid > 0 && all < grid/max(acc.u, acc.parts) { // every partial sum is a number of the accumulator
 			continue
 		}
-		r.Data[i] = float64((each*n+2)*acc.u*all) + acc.least(n)
+		r.Data[i] = float64((each*n+2)*acc.u*all) + float64(acc.parts*all) + acc.least(n)
 		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i])
-		if acc.cores {
-			cut.Data[i], drift.Data[i] = cutSigma(n, q.Data[i]), cutDrift(n, v.Data[i])
+		if acc.parts > 0 { // beside which those of its units are nothing
+			sigma.Data[i] = math.Hypot(sigma.Data[i], acc.storedParts(v.Data[i], q.Data[i]))
+		} else if acc.cores != nil {
+			cut.Data[i], drift.Data[i] = acc.cores.sigma(n, q.Data[i]), acc.cores.drift(n, v.Data[i])
 		}
 	}
 	if inexact {

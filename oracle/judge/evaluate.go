@@ -49,7 +49,7 @@ func evaluate(
 		for k, v := range n.In {
 			in[k] = balls[v]
 		}
-		out, err := step(n.Op, in, b.accumulator(n.Op))
+		out, err := step(n.Op, in, b.accumulator(n))
 		if err != nil {
 			return err
 		}

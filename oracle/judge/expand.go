@@ -43,6 +43,10 @@ type Form struct {
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer
 	// everywhere if its input is strided: whichever products are rounded are.
 	BiasAfter bool `json:"bias_after,omitempty"`
+	// Parts is the format, float16 or bfloat16, in which a matrix product stores the sums of parts of its terms before it
+	// adds them up, as cuBLAS does of long ones (split-K) unless PyTorch's allow_bf16_reduced_precision_reduction, or that
+	// of fp16, is switched off; "" is none.
+	Parts string `json:"parts,omitempty"`
 	// Winograd is the size of the tiles, 2 or 4, of a 3 x 3 convolution by Winograd's method; 0 is none.
 	Winograd int `json:"winograd,omitempty"`
 	// Taps is a transposed convolution that stores each tap's products and adds up what it stored, as
@@ -56,7 +60,7 @@ type Form struct {
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none. "tf32 but of
 	// linear, matmul" leaves those of these operations in float32, as PyTorch's default does, which has TF32 for
-	// convolutions alone, and "but of probabilities" those of an attention.
+	// convolutions alone, and "but of scores", "weighted" or "probabilities" those of an attention's products.
 	Operands string `json:"operands,omitempty"`
 	// Scaled is what an attention scales before the product of query and key, and rounds: "query", "key", "query by
 	// log2 e" for an exp of base 2, or "query and key" by the root each, as PyTorch does without a kernel of its own;
@@ -100,6 +104,7 @@ func (f Form) with(g Form) Form {
 	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
 	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions),
 		cmp.Or(g.Atomic, f.Atomic)
+	f.Parts = cmp.Or(g.Parts, f.Parts)
 	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
 	return f
 }
@@ -147,11 +152,12 @@ type builder struct {
 	stored bool         // whether kernels keep a norm's mean and 1/deviation in the inputs' format
 	// variances is set if they keep what makes its variance, even n: a batch norm of PyTorch on a CPU, of bfloat16.
 	variances bool
-	built     built    // the fault to build in
-	node      string   // that is expanded
-	op        graph.Op // its operation
-	points    []point  // where rounding is an option
-	inner     []string // the names of the results of operations that others read
+	built     built        // the fault to build in
+	node      string       // that is expanded
+	op        graph.Op     // its operation
+	points    []point      // where rounding is an option
+	inParts   map[int]bool // the products whose operands are in parts
+	inner     []string     // the names of the results of operations that others read
 	round     rounded
 	broken    bool // whether the fault could be built in
 
@@ -174,7 +180,7 @@ type point struct {
 // expand returns the steps of a graph.
 func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
 	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)),
-		built: fault, round: rounded{}}
+		built: fault, round: rounded{}, inParts: map[int]bool{}}
 	for i := range b.of {
 		b.of[i] = -1
 	}

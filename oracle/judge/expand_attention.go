@@ -112,7 +112,9 @@ func (b *builder) attention(op graph.Attention, from, all int, n *graph.Node, in
 
 // scores are query key^T scale.
 func (b *builder) scores(query, key int, scale float64) int {
-	scaled := func(name string, x int, by float64) int { return b.may(true, b.step(name, mul, x, b.number(by))) }
+	scaled := func(name string, x int, by float64) int { // which kernels hold in float32
+		return b.may(true, b.step(name, mul, x, b.number(fp16.Float32.Round(by))))
+	}
 	after := 1.0
 	switch b.form.Scaled {
 	case "query":

@@ -53,7 +53,9 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 		x, y = b.operand(x), b.operand(y)
 	}
 	in[first], in[first+1] = x, y
-	return b.summed(name, op, in...)
+	v := b.summed(name, op, in...)
+	b.inParts[v] = is
+	return v
 }
 
 // summed adds a product of operands as they are.

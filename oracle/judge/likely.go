@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -170,6 +171,9 @@ func (q *Question) tf32(types []graph.Type, claimed []Contract) (all []Contract,
 	few, off := q.few(types), map[Form]float64{}
 	for _, way := range q.operandWays() {
 		for _, c := range claimed {
+			if wide := way == "" || strings.HasPrefix(way, "3x"); wide && (c.BlockKeys > 0 || c.Scaled != "") {
+				continue // which change next to nothing
+			}
 			c.Operands = way
 			y, err := few.made(c)
 			if err != nil {
@@ -186,10 +190,16 @@ func (q *Question) tf32(types []graph.Type, claimed []Contract) (all []Contract,
 func (q *Question) operandWays() (ways []string) {
 	names := q.multiplying()
 	ways = slices.Clone(tf32Ways)
+	if slices.Contains(names, scores) {
+		ways = append(ways, q.attentionInParts())
+	}
 	for of := 1; of < 1<<len(names); of++ {
 		left := set(names, of)
 		if slices.Contains(left, weighted) && slices.Contains(left, probabilities) {
 			continue // which are a part of it
+		}
+		if !slices.ContainsFunc(names, func(n string) bool { return n != probabilities && !slices.Contains(left, n) }) {
+			continue // all are
 		}
 		for _, way := range tf32Ways {
 			if way == "" {

@@ -50,6 +50,10 @@ const (
 	typical = 0.4
 	// derived: the variance of what storing rounds, in squares of a place.
 	storing = 1. / 12
+	// derived: the same of numbers of all sizes, in squares of half a place and of the number: 0.54 4/12.
+	storedPart = .18
+	// derived: the terms of a sum that is divided into parts: two of the smallest tile that libraries have.
+	leastInParts = 64
 )
 
 // The chance variance of a sum's error, see wandering.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -117,6 +118,8 @@ func (t *trial) better(than *trial) bool {
 	switch {
 	case t.passes() != than.passes():
 		return t.passes()
+	case t.loose() != than.loose():
+		return than.loose() // in which more hides, and which is not the one either
 	case (t.along == nil) != (than.along == nil):
 		return than.along == nil // one with a name
 	case t.along != nil && math.Abs(t.along.left-than.along.left) > leftLess:
@@ -125,6 +128,12 @@ func (t *trial) better(than *trial) bool {
 		return t.violations < than.violations
 	}
 	return t.excess < than.excess
+}
+
+// loose reports whether a contract's errors are those of many sums, whose places are not known.
+func (c Contract) loose() bool {
+	_, emulation := c.emulation()
+	return c.Parts != "" || emulation
 }
 
 // types infers the types of all values in float64.
@@ -201,6 +210,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 		if q.Narrow.Half() && scatters(n.Op) && !q.WideSums {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
 		}
+		forms = append(forms, q.inParts(n, types)...)
 		switch op := n.Op.(type) {
 		case graph.Binary:
 			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow != fp16.Float32 {
@@ -252,7 +262,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 		case graph.Attention:
 			keys := keys(n, types)
 			if q.Narrow == fp16.Float32 && q.Operands == "" { // where blocks change next to nothing
+				way := q.attentionInParts()
 				forms = append(forms, onlines(min(keys, 1))...)
+				forms = append(forms, Form{Operands: way}, Form{Operands: way, Online: true})
 				break
 			}
 			forms = append(forms, scaledFirst()...)
@@ -280,6 +292,35 @@ func (q *Question) forms(types []graph.Type) []Form {
 		forms = append(forms, all)
 	}
 	return distinct(written(forms, q.Operands))
+}
+
+// attentionInParts is how PyTorch's attention of float32 numbers on GPUs, that of CUTLASS, multiplies, whether TF32 is
+// allowed or not: other operations do not.
+func (q *Question) attentionInParts() string {
+	way := "3xtf32"
+	for _, name := range q.multiplying() {
+		if !slices.Contains([]string{scores, weighted, probabilities}, name) {
+			way = but(way, name)
+		}
+	}
+	return way
+}
+
+// inParts are the forms of a product by a matrix that stores sums of parts of its terms.
+func (q *Question) inParts(n *graph.Node, types []graph.Type) (all []Form) {
+	matrix := min(1, len(n.In)-1)
+	if n.Op.Name() == "addmm" {
+		matrix = 2
+	}
+	_, axis, can := matrixAxes(n.Op)
+	if shape := types[n.In[matrix]].Shape; !can || !q.Narrow.Half() || len(shape) < 2 ||
+		shape[len(shape)+axis] < leastInParts {
+		return nil
+	}
+	if all = []Form{{Parts: q.Narrow.String()}}; isLinear(n.Op) && len(n.In) > 2 {
+		all = append(all, Form{Parts: q.Narrow.String(), BiasAfter: true})
+	}
+	return all
 }
 
 // keys is how many an attention has.
@@ -316,7 +357,7 @@ func written(forms []Form, to string) (all []Form) {
 	}
 	for _, way := range ways {
 		for _, f := range forms {
-			f.written, f.Operands = true, way
+			f.written, f.Operands = true, cmp.Or(way, f.Operands)
 			all = append(all, f)
 		}
 	}

@@ -3,6 +3,7 @@ package judge
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -52,9 +53,17 @@ func coarserWords(_ *Question, _ string, figures []float64) string {
 	return "products are those of " + coarser[int(figures[0])] + ", of operands in parts"
 }
 
+// emulation is that of a form, if its products are emulated.
+func (f Form) emulation() (e emulation, is bool) {
+	name, _, _ := strings.Cut(f.Operands, butOf)
+	e, is = emulations[name]
+	return e, is
+}
+
 // emulated is what operands of a product become if it is emulated, and false if it is not.
 func (b *builder) emulated(op graph.Op, x, y int) (int, int, bool) {
-	e, is := emulations[b.form.Operands]
+	e, is := b.form.emulation()
+	is = is && !b.form.leaves(b.op.Name())
 	axisX, axisY, can := summedAxes(op)
 	if !is && can && b.is(operandsSplit) {
 		e, is = emulations[coarser[int(b.figure(0))]], true
@@ -73,13 +82,19 @@ func (b *builder) emulated(op graph.Op, x, y int) (int, int, bool) {
 
 // summedAxes are the axes of operands along which a product is summed, from the end where they are below 0.
 func summedAxes(op graph.Op) (x, y int, can bool) {
-	switch o := op.(type) {
+	if c, is := op.(graph.Conv); is {
+		return 1, 1, c.Groups <= 1
+	}
+	return matrixAxes(op)
+}
+
+// matrixAxes are those of a product of matrices.
+func matrixAxes(op graph.Op) (x, y int, can bool) {
+	switch op.(type) {
 	case graph.MatMul:
 		return -1, -2, true
 	case graph.Linear:
 		return -1, -1, true
-	case graph.Conv:
-		return 1, 1, o.Groups <= 1
 	}
 	switch op.Name() {
 	case "mm", "bmm", "addmm":
