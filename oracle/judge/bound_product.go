@@ -26,7 +26,7 @@ type accumulator struct {
 // accumulator is that of a builder's kernels for a step.
 func (b *builder) accumulator(n *graph.Node) accumulator {
 	op := n.Op
-	if f, is := accumulators[b.form.Atomic]; is && scatters(op) {
+	if f, is := accumulators[b.form.Atomic]; is && stepwise(op) {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
 	}
 	if f, is := accumulators[b.form.Accumulate]; is {
@@ -50,9 +50,9 @@ func (b *builder) accumulator(n *graph.Node) accumulator {
 	return a
 }
 
-// storedParts is the deviation of a sum of parts of it, each of which is stored: the error of each is uniform within half
-// a place, which is 2 parts 2^floor(log2 x), with a mean square of 0.54 (2 parts x)^2 over all x. The squares of two
-// parts are (s^2 + q)/2 together, those of many q, where q are those of all terms.
+// storedParts is the deviation of a sum of parts of it, each of which is stored: the error of each is uniform within
+// half a place, which is 2 parts 2^floor(log2 x), with a mean square of 0.54 (2 parts x)^2 over all x. The squares of
+// two parts are (s^2 + q)/2 together, those of many q, where q are those of all terms.
 func (a accumulator) storedParts(s, q float64) float64 {
 	return a.parts * math.Sqrt(storedPart*(float64(s*s)/2+q))
 }
@@ -76,9 +76,9 @@ func (a accumulator) least(n float64) float64 {
 // sum. A place is 0.72 times 2u S_k of a partial sum S_k, and a cut is half of it on average, toward 0.
 type units struct{ perTerm, perBlock float64 }
 
-// Of half numbers the least block is four terms (V100), each of which is cut in the last place, as their sum is: 5 times
-// 0.72 u. Of TF32 ones it is four (A100), which are cut one place lower: 3 times. Where they are parts of numbers, most
-// of the products are small, and what is left is the cut of the sum.
+// Of half numbers the least block is four terms (V100), each of which is cut in the last place, as their sum is: 5
+// times 0.72 u. Of TF32 ones it is four (A100), which are cut one place lower: 3 times. Where they are parts of
+// numbers, most of the products are small, and what is left is the cut of the sum.
 var halfUnits, tf32Units, partUnits = units{2.5, 3.6}, units{1.5, 2.16}, units{1.5, .72}
 
 // Of n/4 blocks that has the mean perBlock u (n/4) S/2, and with the bridge of sumSigma a deviation of perBlock u (n/4)
@@ -127,7 +127,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		r.Data[i] = float64((each*n+2)*acc.u*all) + float64(acc.parts*all) + acc.least(n)
 		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i])
 		if acc.parts > 0 { // beside which those of its units are nothing
-			sigma.Data[i] = math.Hypot(sigma.Data[i], acc.storedParts(v.Data[i], q.Data[i]))
+			sigma.Data[i] = acc.storedParts(v.Data[i], q.Data[i])
 		} else if acc.cores != nil {
 			cut.Data[i], drift.Data[i] = acc.cores.sigma(n, q.Data[i]), acc.cores.drift(n, v.Data[i])
 		}

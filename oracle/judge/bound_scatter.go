@@ -25,6 +25,10 @@ func scatters(op graph.Op) bool {
 	return false
 }
 
+// stepwise reports whether kernels may round each addition of an operation to a half format: PyTorch's running sums on
+// GPUs, in whatever order, and JAX's too.
+func stepwise(op graph.Op) bool { return scatters(op) || op.Name() == "cumsum" }
+
 // added bounds sums whose terms are the numbers of the first and the last input, at places that the inputs between
 // say. Devices add them in any order; of half numbers some round each sum to their format, as atomic additions
 // do. Sums stand still there where a term is below half a place of them: no more than all terms are lost.

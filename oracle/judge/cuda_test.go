@@ -10,9 +10,9 @@ import (
 	"github.com/refrun/refrun/safetensors"
 )
 
-// TestCUDA: what PyTorch's kernels returned on a GPU is right: a group norm that keeps its statistics in half, a product
-// whose sum is stored in parts, attentions of float32 numbers that take TF32 for one product and not for the other, or
-// three products of parts. Sixteen places more, in one row, are wrong.
+// TestCUDA: what PyTorch's kernels returned on a GPU is right: a group norm that keeps its statistics in half, a
+// product whose sum is stored in parts, attentions of float32 numbers that take TF32 for one product and not for the
+// other, or three products of parts. Sixteen places more, in one row, are wrong.
 func TestCUDA(t *testing.T) {
 	dir := filepath.Join("testdata", "cuda")
 	b, err := os.ReadFile(filepath.Join(dir, "index.json"))

@@ -37,7 +37,8 @@ type Form struct {
 	Composed bool `json:"composed,omitempty"`
 	// Expanded is such an activation whose expm1 is made of exp and tanh, as XLA makes it in float16.
 	Expanded bool `json:"expanded,omitempty"`
-	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's:
+	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's, or a fast
+	// logarithm of half numbers, as XLA's on GPUs:
 	// its error does not become smaller where it does.
 	Symmetric bool `json:"symmetric,omitempty"`
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer
@@ -83,7 +84,7 @@ type Form struct {
 	// twice the size, whatever scale is given, as PyTorch does.
 	Copied bool `json:"copied,omitempty"`
 	// Atomic is the format to which each addition to a place that an index names is rounded, as by atomic additions
-	// to half numbers and by PyTorch on a CPU.
+	// to half numbers and by PyTorch on a CPU, and each of a running sum, as by PyTorch on GPUs.
 	Atomic string `json:"atomic,omitempty"`
 	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
 	// only claimed: of a kernel that says nothing it is a fault.
@@ -232,7 +233,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 	b.narrowStep()
 	if f, is := accumulators[form.Atomic]; is {
 		for i := range b.Nodes {
-			if scatters(b.Nodes[i].Op) {
+			if stepwise(b.Nodes[i].Op) {
 				b.round[b.Nodes[i].Out[0]] = rounding{Format: f}
 			}
 		}
@@ -408,7 +409,7 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			b.points[len(b.points)-1].some = true
 			return one(b.step("output", unary("reciprocal"), s))
 		}
-		if (op.Name() == "sigmoid" || op.Name() == "swish") && b.form.Symmetric {
+		if b.form.Symmetric && kernels["symmetric "+op.Name()].off != nil {
 			return one(b.step("output", symmetric{op}, in[0]))
 		}
 		if op.Name() == "softsign" { // PyTorch and JAX compute it in three operations

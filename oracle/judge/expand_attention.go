@@ -133,7 +133,8 @@ func (b *builder) scores(query, key int, scale float64) int {
 	if b.form.leaves(scores) {
 		product = b.summed
 	}
-	s := b.may(true, product("products", graph.MatMul{}, query, b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)))
+	turned := b.step("key_transposed", graph.Transpose{A: -2, B: -1}, key)
+	s := b.may(true, product("products", graph.MatMul{}, query, turned))
 	if after == 1 && b.form.Scaled != "" {
 		return s
 	}

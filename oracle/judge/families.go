@@ -236,7 +236,9 @@ func factorsOf(q *Question, t *trial) (all [][]float64) {
 		v, _ := strconv.ParseFloat(strconv.FormatFloat(c, 'g', digits, 64), 64)
 		add(v)
 	}
-	add(c)
+	if words(c) != words(1) { // units that truncate are off by less than it says
+		add(c)
+	}
 	return all
 }
 
@@ -259,8 +261,11 @@ func timesWords(q *Question, id string, figures []float64) string {
 	case d > 1:
 		return fmt.Sprintf("the output is times %g/%g", p, d)
 	}
-	return fmt.Sprintf("the output is times %.6g", c)
+	return "the output is times " + words(c)
 }
+
+// words are the digits of a factor.
+func words(c float64) string { return fmt.Sprintf("%.6g", c) }
 
 // movedFrom are, for each axis, the place of which the output has the results at each place of it, if they are others.
 func movedFrom(q *Question, t *trial) (all [][]float64) {

@@ -128,7 +128,9 @@ var kernels = map[string]limits{
 	// is below u, and beyond 18 it may be held there, where 1/(1 + e^18) is 1.5e-8
 	"symmetric sigmoid": {off: func(x, y float64) float64 { return 4 * u }},
 	"symmetric silu":    {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
-	"symmetric swish":   {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
+	// by lg2.approx of PTX, 2^-21.41 off between 1/2 and 2 and 3 ulp beyond, as XLA takes it for half numbers on GPUs
+	"symmetric log":   {off: func(x, y float64) float64 { return max(7*u*math.Abs(y), math.Ln2*0x1.82p-22) }},
+	"symmetric swish": {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
 	// x/2 (1 + erf z), z = x/sqrt 2: below 0 the sum cancels. PyTorch 2.9's own erf, in vectors on a
 	// CPU, is up to 11.8u off in GELU.
 	"gelu": {steep: 1.13, off: func(x, y float64) float64 {

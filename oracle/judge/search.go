@@ -207,7 +207,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Scalars: q.Narrow.String(), Reciprocal: true})
 			}
 		}
-		if q.Narrow.Half() && scatters(n.Op) && !q.WideSums {
+		if q.Narrow.Half() && stepwise(n.Op) && !q.WideSums {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
 		}
 		forms = append(forms, q.inParts(n, types)...)
@@ -217,7 +217,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Powers: oneByOne}, Form{Powers: bySquares})
 			}
 		case graph.Unary, graph.Act:
-			if kernels["symmetric "+op.Name()].off != nil {
+			if kernels["symmetric "+op.Name()].off != nil && (op.Name() != "log" || q.Narrow.Half()) {
 				forms = append(forms, Form{Symmetric: true})
 			}
 			if q.Narrow.Half() && composes(op) {

@@ -267,14 +267,14 @@ func gather(x []float32, at []int32, n int) []float64 {
 // Anywhere else it is 1.6: what is expected is the mean of a few simulated kernels, in which
 // errors of one cause, such as a row's sum, are drawn a few times only.
 func (t *trial) slack(f fp16.Format, by region) float64 {
-	if f != fp16.Float32 && t.Accumulate == "" || by.n == 1 {
-		return usualSlack
-	}
 	has := func(is func(string) bool) bool {
 		return slices.ContainsFunc(t.b.Nodes, func(n graph.Node) bool { return is(n.Op.Name()) })
 	}
-	switch {
-	case has(func(name string) bool { return name == "cumsum" || name == "cumprod" }):
+	running := has(func(name string) bool { return name == "cumsum" || name == "cumprod" })
+	switch stored := f != fp16.Float32 && t.Accumulate == ""; {
+	case by.n == 1, stored && !(running && t.Atomic != ""):
+		return usualSlack
+	case running:
 		return runningSlack
 	case has(func(name string) bool { return products[name] }):
 		return productSlack

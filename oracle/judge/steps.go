@@ -52,8 +52,9 @@ func (o crossEntropy) classes(logits, target *tensor.Tensor) error {
 	return nil
 }
 
-// runningMaximum is the greatest number along the last axis up to the end of each block. Until it is finite, where the
-// keys of the first blocks are masked, it is what it is then: kernels take any number there, so that e^(-Inf - it) is 0.
+// runningMaximum is the greatest number along the last axis up to the end of each block. Until it is finite, where
+// the keys of the first blocks are masked, it is what it is then: kernels take any number there, so that e^(-Inf -
+// it) is 0.
 type runningMaximum struct{ block int }
 
 // Name implements [graph.Op].

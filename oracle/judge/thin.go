@@ -39,7 +39,7 @@ func thinProduct(op graph.Op, in []ball, v *tensor.Tensor, n float64, acc accumu
 	for i, s := range v.Data {
 		out.sigma.Data[i] = acc.sigma(n, s, q.Data[i])
 		if acc.parts > 0 {
-			out.sigma.Data[i] = math.Hypot(out.sigma.Data[i], acc.storedParts(s, q.Data[i]))
+			out.sigma.Data[i] = acc.storedParts(s, q.Data[i])
 		} else if acc.cores != nil {
 			out.cut.Data[i], out.drift.Data[i] = acc.cores.sigma(n, q.Data[i]), acc.cores.drift(n, s)
 		}
