@@ -299,7 +299,7 @@ def by_onnx(torchs, jaxs, onnx, ins):
 
 
 # What keeps the sums of half numbers in their format: refrun refuses it, unless that is claimed.
-NARROW = {("adaptive_avg_pool3d", "torch"), ("cumsum", "jax"), ("index_add", "jax"), ("interpolate", "jax")}
+NARROW = {("adaptive_avg_pool3d", "torch"), ("interpolate", "jax")}
 
 LIBRARIES = {"torch": by_torch, "jax": by_jax, "onnxruntime": by_onnx}
 
