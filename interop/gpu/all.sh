@@ -13,14 +13,14 @@ part() { name=$1; shift; timeout -k 5 "$seconds" python3 -W ignore "$@" >"$out/l
 
 for i in 0 1 2 3; do part kernels$i "$here/gpu/kernels.py" --out "$out/kernels" --part $i/4 --jobs 4; done
 for i in 0 1 2; do part compiled$i "$here/gpu/kernels.py" --out "$out/compiled" --compiled --part $i/3 --jobs 2; done
-part gradients "$here/gpu/kernels.py" --out "$out/gradients" --gradients --no-judge
+for i in 0 1 2 3; do part gradients$i "$here/gpu/kernels.py" --out "$out/gradients" --gradients --part $i/4; done
 part others "$here/gpu/others.py" --out "$out/others" --jobs 2
 for mode in eager channels-last compile-float compile-bfloat compile-own compile-max benchmark 'fault: triton' triton- stream; do
 	part "validate-$(echo "$mode" | tr -c 'a-z\n' -)" "$here/gpu/validate.py" --binary "$REFRUN_BIN" --out "$out/validate/$(echo "$mode" | tr -c 'a-z\n' -)" --base 16 --grid 32 --only "$mode"
 done
 part networks "$here/networks/devices.py" --right --device cuda --keep "$out/keep"
-part rollouts "$here/networks/rollouts.py" --device cuda --precisions float32,tf32,bfloat16,float16 --steps 4 --size 16 --keep "$out/keep"
-part rollouts-compiled "$here/networks/rollouts.py" --device cuda --compiled --precisions float32,tf32,bfloat16,float16 --steps 4 --size 16 --keep "$out/keep"
+part rollouts "$here/networks/rollouts.py" --device cuda --precisions float32,tf32,bfloat16,float16 --steps 4 --size 32 --keep "$out/keep"
+part rollouts-compiled "$here/networks/rollouts.py" --device cuda --compiled --precisions float32,tf32,bfloat16,float16 --steps 4 --size 32 --keep "$out/keep"
 part steps "$here/networks/steps.py" --device cuda --precisions float32,tf32,bfloat16,float16 --steps 5 --keep "$out/keep"
 for seed in 1 2 3 4; do part zoo$seed "$here/zoo/kernels.py" --device cuda --right 1000 --wrong 0 --seed $seed --results "$out/zoo$seed.jsonl" --keep "$out/keep"; done
 part zoo-kinds "$here/zoo/kernels.py" --device cuda --right 400 --wrong 0 --seed 5 --only scatter scalars powers resize antialias one_sign infinite subnormal --results "$out/kinds.jsonl" --keep "$out/keep"

@@ -209,8 +209,9 @@ def write(out, name, traced, output, **more):
     return {"name": name, **more}
 
 
-def gradients(out, name, f, inputs, there, g, precision):
-    """What autograd returns for a random gradient of the output: inputs, output, grad_output, and each input's gradient."""
+def gradients(out, name, f, inputs, there, g, precision, judge):
+    """What autograd returns for a random gradient of the output: inputs, output, grad_output, and each input's gradient. With
+    a judge the verdict."""
     wanted = [x.requires_grad_() for x in there if x.is_floating_point()]
     y = f(*there)
     gy = torch.randn(y.shape, generator=g).to(y.dtype)
@@ -218,7 +219,16 @@ def gradients(out, name, f, inputs, there, g, precision):
     at = [i for i, x in enumerate(inputs) if x.is_floating_point()]
     kept = {f"input.{i}": x for i, x in enumerate(inputs)} | {"output": y, "grad_output": gy} | {f"grad.{i}": x for i, x in zip(at, grads) if x is not None}
     write_safetensors(out / f"{name}_grad.safetensors", {k: _tensor(v, k) for k, v in kept.items()})
-    return {"name": name + "_grad", "precision": precision}
+    entry = {"name": name + "_grad", "precision": precision}
+    if not judge:
+        return entry
+    began, given = time.time(), dict(zip(at, grads))
+    try:
+        r = refrun.check_grad(f, [x.detach() for x in inputs], [gy], [given.get(i) for i in range(len(inputs))], **({"precision": "tf32"} if precision == "tf32" else {}))
+    except ValueError as e:
+        return {**entry, "error": f"not judged: {e}"[:300]}
+    return {**entry, "verdict": r.verdict, "contract": r.data.get("contract"), "named": r.data.get("fault"), "reason": (r.data.get("reason") or "")[:300], "seconds": round(time.time() - began, 2),
+            "as it must be": r.ok or r.verdict == "NO-POWER"}
 
 
 def traced(f, inputs):
@@ -247,7 +257,7 @@ def main():
     p.add_argument("--device", default="cuda")
     p.add_argument("--only", nargs="*", default=[])
     p.add_argument("--compiled", action="store_true", help="torch.compile's kernels in place of eager ones")
-    p.add_argument("--gradients", action="store_true", help="of the same functions, recorded and not judged")
+    p.add_argument("--gradients", action="store_true", help="of the same functions, by autograd")
     p.add_argument("--no-judge", action="store_true")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--part", default="0/1", help="I/N: every Nth from the Ith")
@@ -273,7 +283,7 @@ def main():
                 flags(precision == "tf32")
                 there, run = [x.to(a.device) for x in inputs], f
                 if a.gradients:
-                    entries.append(gradients(out, full, f, inputs, there, g, precision))
+                    entries.append(gradients(out, full, f, inputs, there, g, precision, not a.no_judge))
                     continue
                 if a.compiled:
                     torch._dynamo.reset()

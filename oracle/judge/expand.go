@@ -121,12 +121,17 @@ func (f Form) narrow(op graph.Op) (fp16.Format, bool) {
 
 const butOf = " but of "
 
-// but is a name of [Form] that leaves out one more operation.
+// but is a name of [Form] that leaves out one more operation. Both products of an attention are the operation.
 func but(name, op string) string {
-	if strings.Contains(name, butOf) {
-		return name + ", " + op
+	name, others, some := strings.Cut(name, butOf)
+	if !some {
+		return name + butOf + op
 	}
-	return name + butOf + op
+	left := append(strings.Split(others, ", "), op)
+	if both := []string{scores, weighted}; slices.Contains(left, scores) && slices.Contains(left, weighted) {
+		left = append(besides(left, both), graph.Attention{}.Name())
+	}
+	return name + butOf + strings.Join(left, ", ")
 }
 
 // operand is how the operands of an operation's products are rounded, if they are.

@@ -195,11 +195,11 @@ func (q *Question) operandWays() (ways []string) {
 	}
 	for of := 1; of < 1<<len(names); of++ {
 		left := set(names, of)
+		if !slices.ContainsFunc(besides(names, left), func(n string) bool { return n != probabilities }) {
+			continue // all are
+		}
 		if slices.Contains(left, weighted) && slices.Contains(left, probabilities) {
 			continue // which are a part of it
-		}
-		if !slices.ContainsFunc(names, func(n string) bool { return n != probabilities && !slices.Contains(left, n) }) {
-			continue // all are
 		}
 		for _, way := range tf32Ways {
 			if way == "" {
