@@ -19,6 +19,7 @@ type Contract struct {
 	pure     bool            // without autocast: weights, inputs and all results are of the half type
 	apart    bool            // biases of transposed convolutions are added to sums that are stored
 	chained  bool            // what one operation alone reads that is no product is not stored
+	peeled   bool            // biases of convolutions are added in float32, unrounded, by the kernel after the product
 	also     kind            // what it does besides
 	turned   map[choice]bool // what it does otherwise
 }
@@ -37,7 +38,9 @@ const (
 	result  kind = ""                              // a result is stored
 	operand kind = "as an operand"                 // what a product reads is rounded
 	bare    kind = "before its bias"               // a product is stored before its bias is added
+	shift   kind = "the bias of"                   // such a bias is rounded
 	number  kind = "the constant of"               // a number beside a tensor of a half type is rounded to that type
+	within  kind = "before it is stored"           // a kernel reads what it has made before it stores it
 	scaled  kind = "before its scale"              // what a norm has normalized is stored
 	weights kind = "into the weights of a product" // a batch norm is taken into the weights
 )
@@ -58,8 +61,8 @@ func (c Choice) Like(other Choice) bool { return c.of == other.of && c.op == oth
 
 // String says which one it is.
 func (c Choice) String() string {
-	if c.of == number {
-		return string(number) + " " + c.Name
+	if c.of == number || c.of == shift {
+		return string(c.of) + " " + c.Name
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%s %s", c.Name, c.of), " ")
 }
@@ -131,7 +134,9 @@ func (c Claim) Wholes(g *graph.Graph) []Contract {
 		Contract{Name: "parameters of products rounded, and all else kept in float32",
 			operands: true, wide: true, stores: func(graph.Op) bool { return false }},
 		Contract{Name: "a product and what follows it is one kernel, which stores its last result",
-			operands: true, chained: true, stores: all[0].stores})
+			operands: true, chained: true, stores: all[0].stores},
+		Contract{Name: "products stored before their biases, and what lies between two products is one kernel, which " +
+			"keeps float32", operands: true, stores: all[0].stores, kernels: true, peeled: true})
 	alone := len(all)
 	for _, of := range []kind{bare, scaled, number, weights} {
 		for _, k := range all[:alone] {

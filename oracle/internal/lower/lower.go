@@ -191,7 +191,7 @@ func (l *lowering) node(i int, stored fp16.Format) {
 	in := make([]int, len(n.In))
 	for k, v := range n.In {
 		in[k] = l.of[v]
-		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) {
+		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) && l.reads(v) {
 			in[k] = l.made[v]
 		}
 		if f := l.p.Operand(i, k); f.Half() && l.operand(i, v, f) {
@@ -199,11 +199,16 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		}
 	}
 	name := l.from.Name(n)
-	if l.biased(i) && l.chooses(bare, i, n.Out[0], name, l.biasApart(n) && l.stores(n.Op), n.In...) {
-		bias := l.to.Add(l.channelwise(n.In[0]), name+".bias", in[2])
+	if l.biased(i) && l.chooses(bare, i, n.Out[0], name, l.peeled || l.biasApart(n) && l.stores(n.Op), n.In...) {
+		b := in[2]
+		if !l.chooses(shift, i, n.Out[0], name, !l.peeled, n.In[2]) {
+			b = l.of[n.In[2]]
+		}
+		bias := l.to.Add(l.channelwise(n.In[0]), name+".bias", b)
 		f := l.p.Type(n.Out[0]).Format
 		y := l.to.Add(graph.Cast{Dtype: f.String()}, name+".product.stored", l.to.Add(n.Op, name+".product", in[:2]...))
-		l.of[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, y, bias), n.Out[0], stored), at
+		y = l.to.Add(graph.Addition, name, y, bias)
+		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, y, n.Out[0], stored), y, at
 		return
 	}
 	if l.scales(i) && l.chooses(scaled, i, n.Out[0], name, false, n.In...) {
@@ -263,6 +268,20 @@ func (l *lowering) operand(i, v int, f fp16.Format) bool {
 	idle := same && !l.wide[v]
 	l.choices[len(l.choices)-1].Idle = idle
 	return done && !idle
+}
+
+// reads reports whether what a kernel has made is read within it before it is stored. Of what is not stored there is
+// nothing to choose.
+func (l *lowering) reads(v int) bool {
+	if l.made[v] == l.of[v] {
+		return true
+	}
+	for _, c := range l.choices { // which is one for all that read it
+		if c.of == within && c.value == v {
+			return c.Done
+		}
+	}
+	return l.chooses(within, -1, v, l.from.Values[v].Name, true, v)
 }
 
 // narrowed is the operation of node i, with a number of its own in the type of the half numbers beside it where the
