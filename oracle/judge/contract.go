@@ -42,6 +42,9 @@ func (c Contract) String() string {
 	if c.Operands != "" {
 		s += "; operands of products in " + c.Operands
 	}
+	if c.Singles != "" {
+		s += ", but " + c.Singles
+	}
 	if c.Scaled != "" {
 		s += "; " + c.Scaled + " scaled before the product"
 	}

@@ -63,6 +63,10 @@ type Form struct {
 	// linear, matmul" leaves those of these operations in float32, as PyTorch's default does, which has TF32 for
 	// convolutions alone, and "but of scores", "weighted" or "probabilities" those of an attention's products.
 	Operands string `json:"operands,omitempty"`
+	// Singles says of single products of a chain, as of libraries that choose a kernel for each, how their operands are
+	// rounded where it is another way; singles has it by node: an index to the ways, from 1 on, or 0.
+	Singles string `json:"singles,omitempty"`
+	singles string
 	// Scaled is what an attention scales before the product of query and key, and rounds: "query", "key", "query by
 	// log2 e" for an exp of base 2, or "query and key" by the root each, as PyTorch does without a kernel of its own;
 	// "" is the scores.
@@ -107,6 +111,9 @@ func (f Form) with(g Form) Form {
 		cmp.Or(g.Atomic, f.Atomic)
 	f.Parts = cmp.Or(g.Parts, f.Parts)
 	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
+	if g.singles != "" {
+		f.Singles, f.singles = g.Singles, g.singles
+	}
 	return f
 }
 
@@ -135,8 +142,12 @@ func but(name, op string) string {
 }
 
 // operand is how the operands of an operation's products are rounded, if they are.
-func (f Form) operand(op string) (rounding, bool) {
+func (f Form) operand(op string, node int) (rounding, bool) {
 	name, _, _ := strings.Cut(f.Operands, butOf)
+	if node < len(f.singles) && f.singles[node] > 0 {
+		to, is := operands[tf32Ways[f.singles[node]-1]]
+		return to, is
+	}
 	to, is := operands[name]
 	return to, is && !f.leaves(op)
 }
@@ -160,6 +171,7 @@ type builder struct {
 	variances bool
 	built     built        // the fault to build in
 	node      string       // that is expanded
+	index     int          // which it is
 	op        graph.Op     // its operation
 	points    []point      // where rounding is an option
 	inParts   map[int]bool // the products whose operands are in parts
@@ -201,7 +213,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		b.node, b.op, b.prefix = g.Name(n), n.Op, ""
+		b.node, b.index, b.op, b.prefix = g.Name(n), i, n.Op, ""
 		if len(g.Nodes) > 1 {
 			b.prefix = g.Name(n) + "."
 		}

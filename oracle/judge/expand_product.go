@@ -12,7 +12,7 @@ import (
 
 // operand rounds an operand of a product.
 func (b *builder) operand(v int) int {
-	to, is := b.form.operand(b.op.Name())
+	to, is := b.form.operand(b.op.Name(), b.index)
 	switch {
 	case is:
 	case b.is(operandsTF32):

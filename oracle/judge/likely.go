@@ -317,9 +317,12 @@ func (s *finder) single(b *builder) (all []change) {
 		}
 	}
 	for _, name := range s.q.multiplying() {
-		if _, is := b.form.operand(name); is {
+		if _, is := b.form.operand(name, len(s.q.Graph.Nodes)); is {
 			also(Form{Operands: but(b.form.Operands, name)})
 		}
+	}
+	for _, f := range s.q.singles(b.form) {
+		also(f)
 	}
 	return all
 }

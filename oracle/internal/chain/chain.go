@@ -285,7 +285,7 @@ func (c *checker) try(l candidate, best *found, at int) (*found, error) {
 	if err != nil || one.Fails() {
 		return best, err
 	}
-	f := &found{c: c, k: l.k, many: l.many, own: l.k.Own() && len(l.contract.Round) == 0}
+	f := &found{c: c, k: l.k, many: l.many, own: l.k.Own() && len(l.contract.Round) == 0 && l.contract.Singles == ""}
 	if f.Joint, err = l.many.Under(l.contract); err != nil || !f.better(best) {
 		return best, err
 	}
