@@ -143,6 +143,18 @@ func (m *Many) Elementary(i int) (all []Contract, err error) {
 	return all, nil
 }
 
+// Atomic is a contract with each addition to a place that an index names rounded to the format of half numbers, in an
+// order that nobody knows, and so with errors of its own that bring no output nearer; false where nothing is added so.
+func (m *Many) Atomic(i int, c Contract) (Contract, bool, error) {
+	q, _, err := m.question(i, m.At)
+	if err != nil || !q.Narrow.Half() || q.WideSums ||
+		!slices.ContainsFunc(q.Graph.Nodes, func(n graph.Node) bool { return scatters(n.Op) }) {
+		return c, false, err
+	}
+	c.Atomic = q.Narrow.String()
+	return c, true, nil
+}
+
 // Off is how far evaluation i is from what a contract stores, as [Question] compares contracts, but in places of the
 // coarser of its format and that of steps: in a chain of many roundings a number is right to the last place of float32
 // only when all of them are, and each of them that is put right should show. A contract with steps that there are not

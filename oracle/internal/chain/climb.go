@@ -66,6 +66,14 @@ func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
 			return nil, err
 		}
 		all = append(all, to)
+		atomic, is, err := to.many.Atomic(at, to.contract)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			to.contract = atomic
+			all = append(all, to)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off.Mean, b.off.Mean) })
 	return all, nil
