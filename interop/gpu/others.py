@@ -78,7 +78,7 @@ __device__ float row_max(float v) {
     return v;
 }
 __global__ void softmax(const float* x, float* y, int n) { // 256 threads a row
-    float m = -INFINITY, s = 0;
+    float m = __int_as_float(0xff800000), s = 0; // NVRTC has no INFINITY
     for (int i = threadIdx.x; i < n; i += blockDim.x) m = fmaxf(m, x[blockIdx.x * n + i]);
     m = row_max(m);
     for (int i = threadIdx.x; i < n; i += blockDim.x) s += expf(x[blockIdx.x * n + i] - m);

@@ -49,10 +49,16 @@ def rand(*args, **kw):
 
 
 def randn(*args, **kw):
-    """torch.randn(n): Box-Muller, the sine first. A device has approximate sines and logarithms, so to about 1e-6."""
+    """torch.randn(n): Box-Muller, the sine first. A device has approximate sines: see [polar] and stream.py."""
+    radius, wave = polar(*args, **kw)
+    return radius * wave
+
+
+def polar(*args, **kw):
+    """The factors of torch.randn(n): the radius, and the sine or the cosine."""
     w, component = arranged(*args, **kw)
     u = unit(np.where(component < 2, w[0], w[2])).astype(np.float64)
     turn = np.float64(np.float32(2**-32) * np.float32(2 * np.pi))
     angle = np.where(component < 2, w[1], w[3]).astype(np.float32) * turn + turn / 2  # fused in float32
     angle = angle.astype(np.float32).astype(np.float64)
-    return np.sqrt(-2 * np.log(u)) * np.where(component % 2 == 0, np.sin(angle), np.cos(angle))
+    return np.sqrt(-2 * np.log(u)), np.where(component % 2 == 0, np.sin(angle), np.cos(angle))

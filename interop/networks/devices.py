@@ -20,6 +20,7 @@ import networks
 import refrun
 
 
+torch.compiler.config.force_disable_caches = True  # or float16 runs as bfloat16: see rollouts.Device
 OPTIMIZE = False  # torch.onnx's optimizer, which drops + 1e-8: not the network any more
 
 

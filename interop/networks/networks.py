@@ -154,7 +154,7 @@ class PaiNN(nn.Module):
         d = torch.sqrt((r * r).sum(-1))
         basis, cut = self.radial(d)
         q = self.table(z)
-        v = torch.zeros(z.shape[0], 3, q.shape[1], dtype=q.dtype)
+        v = torch.zeros(z.shape[0], 3, q.shape[1], dtype=q.dtype, device=q.device)
         for m in self.messages:
             q, v = m(q, v, basis, cut, r / d[:, None], i, j)
         length = torch.sqrt((self.mix(v) ** 2).sum(1) + 1e-8)

@@ -373,6 +373,7 @@ def roll(folder, right, name, precision, fault, steps, size, samples, seed, devi
     torch.manual_seed(1000 + seed)
     x = torch.randn(samples, CHANNELS.get(name, 3), size, size).to(device)
     before, half = x, precision in ("bfloat16", "float16")
+    torch._dynamo.reset()
     module = Device(torch.compile(right) if compiled else right)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     with warnings.catch_warnings(), torch.no_grad(), refrun.record(folder, module, like=right if compiled else None, alpha=.5, precision=precision, autocast=device if half else None) as rec:
@@ -390,7 +391,11 @@ def roll(folder, right, name, precision, fault, steps, size, samples, seed, devi
 
 
 class Device(nn.Module):
-    """What a device runs: the module, or one with a fault in its place, which nobody sees who looks at the module."""
+    """What a device runs: the module, or one with a fault in its place, which nobody sees who looks at the module.
+
+    With PyTorch's cache of compiled graphs (2.9 and 2.11; AOTAutograd's, whose key says whether there is an autocast and
+    not to what) a module that was compiled under autocast to bfloat16 runs in bfloat16 under autocast to float16, too.
+    """
 
     def __init__(self, right):
         super().__init__()
@@ -419,6 +424,7 @@ def main():
     p.add_argument("-v", action="store_true")
     o = p.parse_args()
     torch.set_num_threads(1)
+    torch.compiler.config.force_disable_caches = True  # which hold no type of autocast: see Device
     total = [0, 0, 0, 0, 0]
     for name in o.names or NETWORKS:
         for precision in o.precisions.split(","):

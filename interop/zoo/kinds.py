@@ -320,7 +320,7 @@ def antialias(d, dt):
     def own(k, x):
         single = x.dtype == torch.float32
         kept = dt if rounded and single else x.dtype
-        w = [windows(k, a, b, mode == "bicubic", kept).to(x.dtype) for a, b in zip(n, size)]
+        w = [windows(k, a, b, mode == "bicubic", kept).to(x) for a, b in zip(n, size)]
         if k.order == "pairs" and not rounded:
             return w[0] @ x @ w[1].T
         return w[0] @ to(x @ w[1].T, kept)
