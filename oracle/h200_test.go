@@ -33,7 +33,8 @@ func TestH200(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Verdict != report.PassAccurate || strings.HasSuffix(dir, "tf32") != strings.Contains(r.Contract, " in float32") {
+			single := strings.Contains(r.Contract, " in float32")
+			if r.Verdict != report.PassAccurate || single != strings.HasSuffix(dir, "tf32") {
 				t.Errorf("%v, contract %q", r.Verdict, r.Contract)
 			}
 		})

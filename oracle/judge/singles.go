@@ -6,8 +6,8 @@ import (
 )
 
 // A library chooses a kernel for each product, by its sizes: under a claim of TF32 one for float32, where a convolution
-// has few channels or groups, or one that rounds operands to TF32 in its own way. What the operands of one product do to
-// the result adds to what those of the others do, so each can be found while others are wrong.
+// has few channels or groups, or one that rounds operands to TF32 in its own way. What the operands of one product do
+// to the result adds to what those of the others do, so each can be found while others are wrong.
 
 // singles are forms in which the operands of one product of a chain are rounded in another way.
 func (q *Question) singles(from Form) (all []Form) {
