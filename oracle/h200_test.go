@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -34,7 +33,7 @@ func TestH200(t *testing.T) {
 				t.Fatal(err)
 			}
 			single := strings.Contains(r.Contract, " in float32")
-			if r.Verdict != report.PassAccurate || single != strings.HasSuffix(dir, "tf32") {
+			if !strings.HasPrefix(string(r.Verdict), "PASS-") || single != strings.HasSuffix(dir, "tf32") {
 				t.Errorf("%v, contract %q", r.Verdict, r.Contract)
 			}
 		})
