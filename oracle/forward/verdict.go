@@ -69,6 +69,11 @@ func (f *findings) add(p *piece, a answer) {
 // wider says which operands a device leaves in float32 that a claim of TF32 rounds; "" for none.
 func (f *findings) wider(a answer) string {
 	_, but, some := strings.Cut(a.Contract.Operands, " but of ")
+	for _, part := range strings.Split(a.Contract.Singles, "; ") {
+		if of, is := strings.CutSuffix(part, " in float32"); is {
+			but, some = strings.TrimPrefix(but+", "+strings.TrimPrefix(of, "of "), ", "), true
+		}
+	}
 	switch {
 	case f.q.Claim.Mode.Precision != fp16.TF32 || a.Contract.Operands != "" && !some:
 		return ""

@@ -97,7 +97,7 @@ func TestWiderThanTF32(t *testing.T) {
 		says string
 	}{
 		{"float32", plain, report.PassAccurate, "operands of products kept in float32"},
-		{"TF32 of linear layers", some, report.PassAccurate, "operands of scaled_dot_product_attention kept in float32"},
+		{"TF32 of linear layers", some, report.PassAccurate, "operands of attention kept in float32"},
 		{"bfloat16", coarse, report.FailPrecision, ""},
 	} {
 		if r := check(t, f, "tf32", "", c.out, nil); r.Verdict != c.want || !strings.Contains(r.Contract, c.says) {
