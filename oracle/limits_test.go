@@ -18,7 +18,7 @@ import (
 var rooms = map[string]map[string]int{
 	"judge":          {"derived": 19, "set": 47, "work": 38},
 	"forward":        {"set": 1, "work": 4},
-	"kernel":         {"set": 3, "work": 1},
+	"kernel":         {"set": 4, "work": 1},
 	"internal/chain": {"set": 2, "work": 4},
 }
 

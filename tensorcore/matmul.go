@@ -15,17 +15,40 @@ import (
 // after the other in float32, to nearest even (split-K). Of other orders of K callers change
 // the order of a's columns and b's rows. dst has the unit's output format.
 func (u *Unit) MatMul(dst, a, b, c *tensor.Tensor, parts int) {
+	if parts < 1 {
+		panic("tensorcore: no parts")
+	}
+	u.matMul(dst, a, b, c, func(k int) []int { return u.cuts(k, parts) })
+}
+
+// MatMulPart is [Unit.MatMul] in parts of so many numbers of K, a multiple of u.Terms; the last one may be shorter. A
+// kernel of FP8 that adds its accumulator to float32 numbers after every 128 products is one of parts of 128.
+func (u *Unit) MatMulPart(dst, a, b, c *tensor.Tensor, part int) {
+	if part < 1 || part%u.Terms != 0 {
+		panic("tensorcore: parts that are not of whole blocks")
+	}
+	u.matMul(dst, a, b, c, func(k int) []int {
+		cuts := []int{0}
+		for at := part; at < k; at += part {
+			cuts = append(cuts, at)
+		}
+		return append(cuts, k)
+	})
+}
+
+// matMul is MatMul of parts between given numbers of K.
+func (u *Unit) matMul(dst, a, b, c *tensor.Tensor, parts func(k int) []int) {
 	tensor.Require("tensorcore", 2, dst, a, b)
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
 	if b.Shape[0] != k || dst.Shape[0] != m || dst.Shape[1] != n || c != nil && !c.SameShape(dst) {
 		panic("tensorcore: shapes of a matrix product that do not fit")
 	}
-	if dst.Format != u.Output || parts < 1 {
-		panic("tensorcore: another output format than the unit's, or no parts")
+	if dst.Format != u.Output {
+		panic("tensorcore: another output format than the unit's")
 	}
 	columns := make([]line, n)
 	par.For(n, func(j int) { columns[j] = u.line(b.Data[min(j, len(b.Data)):], k, n) })
-	cuts, fast := u.cuts(k, parts), u.vector()
+	cuts, fast := parts(k), u.vector()
 	tiles := make([][]float64, n/together)
 	if fast != nil {
 		par.For(len(tiles), func(j int) { tiles[j] = packed(columns[j*together:][:together]) })
@@ -50,7 +73,7 @@ func (u *Unit) MatMul(dst, a, b, c *tensor.Tensor, parts int) {
 				u.chains(row, columns[j:j+len(of)], from, to, c)
 			}
 			chains(cuts[0], cuts[1], of)
-			for p := 1; p < parts; p++ {
+			for p := 1; p+1 < len(cuts); p++ {
 				more := part[:len(of)]
 				clear(more)
 				chains(cuts[p], cuts[p+1], more)

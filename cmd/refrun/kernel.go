@@ -55,7 +55,7 @@ each, {"exit": 0, "report": ...}, or {"exit": 2, "error": ...}. What is given be
 --batch holds for all of them.
 
 With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
-or --schedule split_k=N, is held to the device's very bits, and so is --op dot, rows
+or --schedule split_k=N or part_k=N, is held to the device's very bits, and so is --op dot, rows
 of a and b [rows, terms], one sum each: docs/TENSORCORES.md.
 
 Exit code 0: right. 1: wrong. 3: these inputs would not tell a right kernel from one
@@ -81,7 +81,7 @@ func runKernel(c *command) error {
 	c.flags.Var(&round, "round", "`STEP,...` that the kernel rounds to the inputs' format")
 	variance := c.flags.String("variance", "", "`how` a norm computes it: two_pass or one_pass")
 	schedule := c.flags.String("schedule", "",
-		"`NAME=N`: block_keys of an attention; split_k, in how many parts K is added")
+		"`NAME=N`: block_keys of an attention; split_k, in how many parts K is added; part_k, of how many numbers")
 	store := c.flags.String("store", "",
 		"`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
 	backward := c.flags.Bool("backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
@@ -175,9 +175,13 @@ func runKernel(c *command) error {
 		q.Device = name
 	}
 	if *schedule != "" {
-		n, ok := strings.CutPrefix(*schedule, "split_k=")
-		if q.SplitK, err = strconv.Atoi(n); !ok || err != nil || q.SplitK < 1 || q.SplitK > 1<<20 {
-			return fmt.Errorf("--schedule: %.40q: want split_k=N, N from 1 on", *schedule)
+		name, n, _ := strings.Cut(*schedule, "=")
+		to := map[string]*int{"split_k": &q.SplitK, "part_k": &q.PartK}[name]
+		if to != nil {
+			*to, err = strconv.Atoi(n)
+		}
+		if to == nil || err != nil || *to < 1 || *to > 1<<20 {
+			return fmt.Errorf("--schedule: %.40q: want split_k=N or part_k=N, N from 1 on", *schedule)
 		}
 	}
 	path := c.pos[0]
@@ -247,7 +251,9 @@ func (c *command) printKernel(r *kernel.Report) {
 		return
 	}
 	of := m.Title()
-	if r.SplitK > 1 {
+	if r.PartK > 0 {
+		of += fmt.Sprintf(", K in parts of %d", r.PartK)
+	} else if r.SplitK > 1 {
 		of += fmt.Sprintf(", K in %d parts", r.SplitK)
 	}
 	c.printf("%s  %s of %s to %s: %s\n", r.Verdict, r.Op, r.Operands, r.Store, plural(r.Elements, "element"))
@@ -279,7 +285,9 @@ func fitting(r *kernel.Report) string {
 		default:
 			whole[f.Device] = true
 			fit++
-			if f.SplitK > 1 {
+			if f.PartK > 0 {
+				f.Device += fmt.Sprintf(" part_k=%d", f.PartK)
+			} else if f.SplitK > 1 {
 				f.Device += fmt.Sprintf(" split_k=%d", f.SplitK)
 			}
 			names = append(names, f.Device)

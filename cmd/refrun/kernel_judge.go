@@ -199,9 +199,9 @@ func (a *judged) claim() (*judge.Contract, error) {
 			switch name {
 			case "block_keys":
 				c.Online, c.BlockKeys = true, n
-			case "block_queries", "split_k": // changes no step
+			case "block_queries", "split_k", "part_k": // changes no step
 			default:
-				return nil, fmt.Errorf("--schedule: %.60q: want block_keys, block_queries or split_k", name)
+				return nil, fmt.Errorf("--schedule: %.60q: want block_keys, block_queries, split_k or part_k", name)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestKernelUsage(t *testing.T) {
 		"--op dot --precision fp16 --accumulate a100": `--accumulate: "a100": want float32, ` +
 			`float16, bfloat16 or tensor-core:NAME`,
 		"--op dot --precision fp16 --accumulate tensor-core:a1": `accumulate: tensor core "a1": want one of v100`,
-		"--op dot --precision fp16 --schedule split_k=0": `--schedule: "split_k=0": want split_k=N, ` +
+		"--op dot --precision fp16 --schedule split_k=0": `--schedule: "split_k=0": want split_k=N or part_k=N, ` +
 			`N from 1 on`,
 		"--op dot --precision fp16 --output y": `no tensor "y": want a, b and the output ` +
 			`(--output NAME), of [`,

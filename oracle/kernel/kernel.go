@@ -30,6 +30,7 @@ type Question struct {
 	Store    fp16.Format // of the output, Float32, Float16 or BFloat16: sums are rounded to it at the end
 	Device   string      // whose units are claimed, "" to ask which
 	SplitK   int         // in how many parts K is claimed to be added, 0 for 1
+	PartK    int         // or of how many numbers each part is, 0 for what SplitK says
 }
 
 // Verdicts.
@@ -48,6 +49,7 @@ type Report struct {
 	Device   string `json:"device"`  // claimed, or the first that fits
 	Source   string `json:"source"`  // how its rule is known: recorded, related, reported, open
 	SplitK   int    `json:"split_k"` // of it
+	PartK    int    `json:"part_k,omitempty"`
 	// the format of its accumulators: float32, or float16, which some outputs of float16 are made with
 	Sums     string `json:"sums"`
 	Elements int    `json:"elements"`
@@ -74,6 +76,7 @@ type Worst struct {
 type Fit struct {
 	Device   string `json:"device"`
 	SplitK   int    `json:"split_k"`
+	PartK    int    `json:"part_k,omitempty"` // the numbers of each part, where it is no split of K in equal ones
 	Sums     string `json:"sums"`
 	WithoutC bool   `json:"without_c,omitempty"` // what is added to is left out
 	Elements int    `json:"elements"`            // that were looked at: of large products the first rows and columns
@@ -89,12 +92,18 @@ func Check(q Question) (*Report, error) {
 	if s := q.SplitK; s < 0 || s > 1 && (q.Op != "matmul" || s > q.A.Shape[1]) {
 		return nil, fmt.Errorf("split_k: %d: want 1, or for a matmul up to its K", s)
 	}
+	if p := q.PartK; p < 0 || p > 0 && (q.Op != "matmul" || q.SplitK > 1) {
+		return nil, fmt.Errorf("part_k: %d: want it of a matmul, without split_k", p)
+	}
 	r := &Report{Op: q.Op, Operands: q.Operands.String(), Store: q.Store.String(), Device: q.Device,
 		SplitK: max(q.SplitK, 1), Elements: len(q.Output.Data)}
 	if q.Device != "" {
 		m, err := tensorcore.Lookup(q.Device)
 		if err == nil {
-			_, err = m.Unit(q.Operands, fp16.Float32)
+			var u *tensorcore.Unit
+			if u, err = m.Unit(q.Operands, fp16.Float32); err == nil && q.PartK%u.Terms != 0 {
+				return nil, fmt.Errorf("part_k: %d: want a multiple of %d, the products of a block", q.PartK, u.Terms)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("accumulate: %w", err)
@@ -105,11 +114,14 @@ func Check(q Question) (*Report, error) {
 		r.Fits = append(r.Fits, f.Fit)
 	}
 	best := slices.IndexFunc(fits, func(f candidate) bool {
-		return !f.WithoutC && (q.Device == "" || f.Device == q.Device && f.SplitK == max(q.SplitK, 1))
+		if f.WithoutC || q.Device == "" {
+			return !f.WithoutC
+		}
+		return f.Device == q.Device && f.PartK == q.PartK && (q.PartK > 0 || f.SplitK == max(q.SplitK, 1))
 	})
 	f := fits[best]
-	want := q.answer(f.unit, way{parts: f.SplitK})
-	r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.Device, f.SplitK, f.Sums, f.unit.Source.String(),
+	want := q.answer(f.unit, way{parts: f.SplitK, part: f.PartK})
+	r.PartK, r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.PartK, f.Device, f.SplitK, f.Sums, f.unit.Source.String(),
 		misses(want, q.Output.Data)
 	switch {
 	case r.NotEqual > 0:
@@ -151,13 +163,13 @@ func (q *Question) fits() (fits []candidate) {
 			}
 			of := rule{u.Rule, sums}
 			if explained[of] == nil {
-				for _, way := range q.ways() {
+				for _, way := range q.ways(u.Terms) {
 					explained[of] = append(explained[of], misses(few.answer(u, way), few.Output.Data))
 				}
 			}
-			for i, way := range q.ways() {
+			for i, way := range q.ways(u.Terms) {
 				fits = append(fits, candidate{
-					Fit{name, way.parts, sums.String(), way.withoutC, len(few.Output.Data), explained[of][i]}, u,
+					Fit{name, way.parts, way.part, sums.String(), way.withoutC, len(few.Output.Data), explained[of][i]}, u,
 				})
 			}
 		}
@@ -209,21 +221,40 @@ func corner(t *tensor.Tensor, rows, columns int) *tensor.Tensor {
 	return c
 }
 
-// way is how a device adds: in how many parts of K, and to what.
+// way is how a device adds: in how many parts of K, of how many numbers if they are not equal ones, and to what.
 type way struct {
-	parts    int
-	withoutC bool
+	parts, part int
+	withoutC    bool
 }
 
-// ways returns those to try: of a dot product there is one split.
-func (q *Question) ways() (all []way) {
+// ways returns those to try with a unit of so many terms: of a dot product there is one split. Libraries divide K in
+// parts of whole tiles, and add what a tile's products make to other sums.
+func (q *Question) ways(terms int) (all []way) {
 	for _, s := range append([]int{max(q.SplitK, 1)}, splits...) {
 		if (s == 1 || q.Op == "matmul" && s <= q.A.Shape[1]) && !slices.Contains(all, way{parts: s}) {
 			all = append(all, way{parts: s})
 		}
 	}
+	if k := q.A.Shape[1]; q.Op == "matmul" && k > 0 {
+		add := func(part int) {
+			w := way{parts: (k + part - 1) / part, part: part}
+			equal := k%part == 0 && slices.Contains(all, way{parts: w.parts})
+			if part%terms == 0 && !slices.Contains(all, w) && (part == q.PartK || part < k && !equal) {
+				all = append(all, w)
+			}
+		}
+		if q.PartK > 0 {
+			add(q.PartK)
+		}
+		for _, tile := range tiles {
+			for _, s := range splits {
+				add((k + s*tile - 1) / (s * tile) * tile)
+			}
+			add(tile)
+		}
+	}
 	if q.C != nil {
-		all = append(all, way{1, true})
+		all = append(all, way{parts: 1, withoutC: true})
 	}
 	return all
 }
@@ -236,7 +267,11 @@ func (q *Question) answer(u *tensorcore.Unit, by way) []float64 {
 	}
 	if q.Op == "matmul" {
 		dst := tensor.New(u.Output, q.Output.Shape...)
-		u.MatMul(dst, q.A, q.B, c, by.parts)
+		if by.part > 0 {
+			u.MatMulPart(dst, q.A, q.B, c, by.part)
+		} else {
+			u.MatMul(dst, q.A, q.B, c, by.parts)
+		}
 		q.Store.RoundSlice(dst.Data, dst.Data)
 		return dst.Data
 	}

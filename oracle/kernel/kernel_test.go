@@ -90,6 +90,47 @@ func TestMatMul(t *testing.T) {
 	}
 }
 
+// TestParts: parts of given numbers of K are found, as libraries make them that add accumulators of few bits to float32
+// numbers, or divide K in whole tiles.
+func TestParts(t *testing.T) {
+	const m, k, n = 24, 4096, 24
+	for _, c := range []struct{ part, parts int }{{128, 32}, {1408, 3}, {96, 43}} {
+		r := rand.New(rand.NewPCG(83, 84))
+		q := kernel.Question{Op: "matmul", A: normal(r, fp16.Float16, m, k), B: normal(r, fp16.Float16, k, n),
+			Output: tensor.New(fp16.Float32, m, n), Operands: tensorcore.FP16, Store: fp16.Float32}
+		u := unit(t, "h200", tensorcore.FP16, fp16.Float32)
+		u.MatMulPart(q.Output, q.A, q.B, nil, c.part)
+		want := tensor.New(fp16.Float32, m, n)
+		for at := 0; at < k; at += c.part { // parts by hand
+			for i := range m {
+				for j := range n {
+					var x, y []float64
+					for l := at; l < min(k, at+c.part); l++ {
+						x, y = append(x, q.A.Data[i*k+l]), append(y, q.B.Data[l*n+j])
+					}
+					want.Data[i*n+j] = float64(float32(want.Data[i*n+j] + u.Dot(x, y, 0)))
+				}
+			}
+		}
+		if !slices.Equal(want.Data, q.Output.Data) {
+			t.Fatalf("parts of %d: other sums", c.part)
+		}
+		if c.part != 96 { // which is no tile
+			if r := check(t, q); r.Verdict != kernel.Pass || r.PartK != c.part || r.SplitK != c.parts {
+				t.Errorf("parts of %d: %s %s part_k=%d split_k=%d", c.part, r.Verdict, r.Device, r.PartK, r.SplitK)
+			}
+		}
+		q.Device, q.PartK = "h200", c.part
+		if r := check(t, q); r.Verdict != kernel.Pass || r.PartK != c.part {
+			t.Errorf("claimed parts of %d: %s, %d not equal", c.part, r.Verdict, r.NotEqual)
+		}
+		q.PartK = 64
+		if r := check(t, q); r.Verdict != kernel.Fail {
+			t.Errorf("parts of %d claimed to be 64: %s", c.part, r.Verdict)
+		}
+	}
+}
+
 // TestFaults: outputs that are wrong fail, and what is left out is said where it can be.
 func TestFaults(t *testing.T) {
 	right := matmul(t, "a100", 1, fp16.Float32)

@@ -9,6 +9,9 @@ const (
 // set: the parts of K that are tried.
 var splits = []int{1, 2, 3, 4, 6, 8, 16}
 
+// set: the tiles of K that are tried, of which parts are made.
+var tiles = []int{32, 64, 128}
+
 // What is tried to find the order of a sum.
 var (
 	// set: the tiles of k, of which 0 is none.

@@ -60,7 +60,7 @@ class Kernel(unittest.TestCase):
             ("unknown operation", ("softmux", (self.n,), self.n), {}),
             ("inputs: 5 tensors: want query, key", ("scaled_dot_product_attention", [self.n] * 5, self.n), {}),
             ("want one of v100, t4", ("matmul", (self.n, self.m), self.exact), {"accumulate": "tensor-core:h101"}),
-            ("want block_keys, block_queries or split_k", ("matmul", (self.n, self.m), self.exact), {"schedule": {"block": 4}}),
+            ("want block_keys, block_queries, split_k or part_k", ("matmul", (self.n, self.m), self.exact), {"schedule": {"block": 4}}),
         ):
             with self.assertRaises(ValueError) as e:
                 refrun.check_kernel(*args, **options)

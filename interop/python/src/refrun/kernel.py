@@ -151,8 +151,8 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     accumulate="float16" or "bfloat16" says that sums are kept in that format, which is a fault of a kernel
     that does not say so. "3xtf32", "bf16x3", "bf16x6" and "bf16x9" say that products of float32 numbers are those of their
     parts. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
-    that device's very bits, with schedule={"split_k": n} to those of n parts of K. Operands of E4M3 and
-    E5M2 need a precision of that name.
+    that device's very bits, with schedule={"split_k": n} to those of n parts of K, or {"part_k": n} of parts of n
+    numbers. Operands of E4M3 and E5M2 need a precision of that name.
 
     op may be a torch function or module too, which torch.export follows: a kernel that fuses a chain of
     operations. Every result inside is then a step that the kernel may round: "fits if silu is rounded".
