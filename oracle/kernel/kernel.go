@@ -121,8 +121,8 @@ func Check(q Question) (*Report, error) {
 	})
 	f := fits[best]
 	want := q.answer(f.unit, way{parts: f.SplitK, part: f.PartK})
-	r.PartK, r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.PartK, f.Device, f.SplitK, f.Sums, f.unit.Source.String(),
-		misses(want, q.Output.Data)
+	r.Device, r.SplitK, r.PartK, r.Sums = f.Device, f.SplitK, f.PartK, f.Sums
+	r.Source, r.NotEqual = f.unit.Source.String(), misses(want, q.Output.Data)
 	switch {
 	case r.NotEqual > 0:
 		r.Verdict, r.Worst = Fail, q.worst(want)
