@@ -19,8 +19,8 @@ for mode in eager channels-last compile-float compile-bfloat compile-own compile
 	part "validate-$(echo "$mode" | tr -c 'a-z\n' -)" "$here/gpu/validate.py" --binary "$REFRUN_BIN" --out "$out/validate/$(echo "$mode" | tr -c 'a-z\n' -)" --base 16 --grid 32 --only "$mode"
 done
 part networks "$here/networks/devices.py" --right --device cuda --keep "$out/keep"
-part rollouts "$here/networks/rollouts.py" --device cuda --precisions float32,tf32,bfloat16,float16 --steps 4 --size 16 --keep "$out/keep"
-part rollouts-compiled "$here/networks/rollouts.py" --device cuda --compiled --precisions float32,tf32,bfloat16,float16 --steps 4 --size 16 --keep "$out/keep"
+part rollouts "$here/networks/rollouts.py" --device cuda --precisions float32,tf32,bfloat16,float16 --steps 4 --size 32 --keep "$out/keep"
+part rollouts-compiled "$here/networks/rollouts.py" --device cuda --compiled --precisions float32,tf32,bfloat16,float16 --steps 4 --size 32 --keep "$out/keep"
 part steps "$here/networks/steps.py" --device cuda --precisions float32,tf32,bfloat16,float16 --steps 5 --keep "$out/keep"
 for seed in 1 2 3 4; do part zoo$seed "$here/zoo/kernels.py" --device cuda --right 1000 --wrong 0 --seed $seed --results "$out/zoo$seed.jsonl" --keep "$out/keep"; done
 part zoo-kinds "$here/zoo/kernels.py" --device cuda --right 400 --wrong 0 --seed 5 --only scatter scalars powers resize antialias one_sign infinite subnormal --results "$out/kinds.jsonl" --keep "$out/keep"

@@ -94,7 +94,7 @@ def by_onnx_runtime(mode, how, size, scales):
                               [helper.make_tensor("by", kind, [len(values)], values)])
         m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
         s = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
-        return torch.from_numpy(s.run(None, {"x": x.numpy()})[0])
+        return torch.from_numpy(s.run(None, {"x": x.cpu().numpy()})[0])
 
     return f
 

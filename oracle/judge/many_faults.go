@@ -230,6 +230,9 @@ func (s *search) nodes(f built) []string {
 // other evaluates another question, if local goes on from the first result that is another one; nil if it may.
 func (m *Many) other(p *probe, o Other, c Contract, local func(now, was *tensor.Tensor) bool) ([]float64, error) {
 	q, types, err := m.question(p.i, o.At)
+	if errors.Is(err, ErrNotJudged) {
+		return nil, nil
+	}
 	if q == nil || err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -68,7 +69,11 @@ func (c *checker) otherModes(k lower.Contract) (all []judge.Other) {
 				if err != nil {
 					return judge.Question{}, err
 				}
-				return c.step.question(claim, k.Whole(), in, got)
+				q, err := c.step.question(claim, k.Whole(), in, got)
+				if err != nil { // an operation that this mode does not have, so the device had none
+					return q, fmt.Errorf("%w: %w", judge.ErrNotJudged, err)
+				}
+				return q, nil
 			}})
 		}
 	}

@@ -135,7 +135,7 @@ func (g *Graph) Scopes(h *Fault, alone bool) (all []Scope) {
 	}
 	windows := 0
 	for i := range g.Nodes {
-		if n := &g.machine.Nodes[i]; h.At(n) {
+		if n := &g.machine.Nodes[i]; reads(n) && h.At(n) {
 			if all = append(all, Scope(i)); emulate.IsWindow(n) {
 				windows++
 			}
@@ -165,12 +165,15 @@ func (g *Graph) With(h *Fault, s Scope) *graph.Graph {
 	to := *g.Graph
 	to.Nodes, to.Kept = slices.Clone(g.Nodes), new(graph.Kept)
 	for i := range to.Nodes {
-		if s.Acts(h, i, &g.machine.Nodes[i]) {
+		if n := &g.machine.Nodes[i]; reads(n) && s.Acts(h, i, n) {
 			to.Nodes[i].Op = faulty{to.Nodes[i].Op, g, h, i}
 		}
 	}
 	return &to
 }
+
+// reads reports whether a node has inputs that are no constants.
+func reads(n *operator.Node) bool { return len(n.In) > 0 }
 
 // faulty is an operation with a fault. It takes its inputs as they are stored, and rounds operands itself.
 type faulty struct {
