@@ -98,7 +98,7 @@ var inward = map[string][]string{
 	"oracle/report":   {"diff"},
 	"oracle/kernel":   {"fp16", "tensor", "tensorcore"},
 	"oracle/quantizer": {"fp16", "graph", "oracle/internal/table", "oracle/judge", "oracle/report",
-		"pointwise", "quantize", "tensor"},
+		"pointwise", "quantize", "tensor", "tensorcore"},
 	"oracle/judge": {
 		"act", "conv", "fp16", "graph", "oracle/internal/table", "oracle/internal/winograd", "oracle/kernel",
 		"oracle/report", "pointwise", "resize", "tensor", "internal/attr", "internal/elem", "internal/memory", "internal/par",

@@ -56,7 +56,7 @@ func (c *command) judgeScaled(path string, a judged) error {
 // scaledReport is what the --json of a product of quantized operands prints.
 type scaledReport struct {
 	kernelReport
-	Form string `json:"form"` // where the scales are applied
+	Form string `json:"form"` // where the scales are applied, or the units that sums are of
 }
 
 // readScaled reads the tensors of a product.

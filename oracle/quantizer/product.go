@@ -32,8 +32,8 @@ const (
 	onProduct  = "scales on the product"
 )
 
-// CheckProduct answers as [judge.Check] does, by the form that fits, which it names. An output of 8 bits is held to the
-// codes of all that float32 sums in any order may be.
+// CheckProduct answers as [judge.Check] does, by the form that fits, which it names: of float32 sums in any order, or of
+// those of a device's FP8 units. An output of 8 bits is held to the codes of all that float32 sums in any order may be.
 func CheckProduct(p Product) (r *judge.Report, form string, err error) {
 	if err := p.fit(); err != nil {
 		return nil, "", err
@@ -43,6 +43,9 @@ func CheckProduct(p Product) (r *judge.Report, form string, err error) {
 		if r, err = p.judged(form, false); err != nil || r.Verdict != judge.Fail {
 			return r, form, err
 		}
+	}
+	if right, by, err := p.byUnits(); err != nil || right != nil {
+		return right, by, err
 	}
 	return r, form, p.named(r)
 }
