@@ -32,8 +32,9 @@ const (
 	onProduct  = "scales on the product"
 )
 
-// CheckProduct answers as [judge.Check] does, by the form that fits, which it names: of float32 sums in any order, or of
-// those of a device's FP8 units. An output of 8 bits is held to the codes of all that float32 sums in any order may be.
+// CheckProduct answers as [judge.Check] does, by the form that fits, which it names: of float32 sums in any order, or
+// of those of a device's FP8 units. An output of 8 bits is held to the codes of all that float32 sums in any order may
+// be.
 func CheckProduct(p Product) (r *judge.Report, form string, err error) {
 	if err := p.fit(); err != nil {
 		return nil, "", err

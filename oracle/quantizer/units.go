@@ -12,18 +12,19 @@ import (
 )
 
 // The units of GPUs before Blackwell keep 13 bits of the fraction of FP8 sums: thousands of times coarser than float32,
-// and no range that holds them would hold a wrong sum off. So such a product is held to the unit's very bits, in the two
-// ways of cuBLAS: K ascending (fast accumulation), or sums of 128 terms that are added in float32. Scales, a bias and
-// the output's rounding are judged behind it as any operations are.
+// and no range that holds them would hold a wrong sum off. So such a product is held to the unit's very bits, in the
+// two ways of cuBLAS: K ascending (fast accumulation), or sums of 128 terms that are added in float32. Scales, a bias
+// and the output's rounding are judged behind it as any operations are.
 
-// inPieces is how many terms a unit adds before its sum is added to float32 numbers, as cuBLAS and DeepSeek's kernels do.
+// inPieces is how many terms a unit adds before its sum is added to float32 numbers, as cuBLAS and DeepSeek's kernels
+// do.
 const inPieces = 128
 
 // inUnits are the codes of operands that units take.
 var inUnits = map[fp16.Narrow]tensorcore.Input{fp16.E4M3: tensorcore.E4M3, fp16.E5M2: tensorcore.E5M2}
 
-// byUnits is the answer under which a product that is not one of float32 sums is that of a device's units, and what they
-// are; nil if it is none's.
+// byUnits is the answer under which a product that is not one of float32 sums is that of a device's units, and what
+// they are; nil if it is none's.
 func (p *Product) byUnits() (*judge.Report, string, error) {
 	in, is := inUnits[p.OfA]
 	if !is || p.OfA != p.OfB || p.Store != nil || p.ScaleA.Shape[1] > 1 || p.ScaleB.Shape[0] > 1 {
@@ -71,8 +72,8 @@ func (p *Product) behind(sums *tensor.Tensor) judge.Question {
 		return g.Input(name)
 	}
 	y := input("product", sums)
-	scale := g.Add(mul, "scale", input("scale_a", spread(p.ScaleA, p.A.Shape)), input("scale_b", spread(p.ScaleB, p.B.Shape)))
-	y = g.Add(mul, "scaled", y, scale)
+	sa, sb := input("scale_a", spread(p.ScaleA, p.A.Shape)), input("scale_b", spread(p.ScaleB, p.B.Shape))
+	y = g.Add(mul, "scaled", y, g.Add(mul, "scale", sa, sb))
 	if p.Bias != nil {
 		y = g.Add(graph.Binary{Of: pointwise.Add}, "biased", y, input("bias", p.Bias))
 	}
