@@ -14,6 +14,7 @@ from .batch import Batch
 from .case import Raw, write_safetensors
 from .fuzzing_calls import Call, Raised, call
 from .fuzzing_inputs import DTYPES, VALUES, Group, Memory, Room, Spec, values
+from .graph import UnsupportedLayer
 from .kernel import _flags, _names, _outputs, _tensor, _traced
 
 
@@ -24,6 +25,10 @@ class Failure(NamedTuple):
     fault_id: str  # of FAULTS, or the judge's; "" if it is none that is known
     tensors: Mapping[str, Raw]
     question: Sequence[str]
+
+
+class NoSize(Exception):
+    """The function that says what is right refuses these sizes itself, such as the greatest of no numbers."""
 
 
 class Covered:
@@ -94,7 +99,15 @@ class Search:
         if isinstance(self.op, str):
             attributes = {name: _sized(value, g.sizes) for name, value in self.attributes.items()}
             return list(_names(self.op, len(self.specs))), ["--op", self.op, *self.flags, *_flags(attributes)]
-        net, feed = _traced(self.op, self.numbers(g, g.kinds[0]), {})
+        inputs = self.numbers(g, g.kinds[0])
+        try:
+            net, feed = _traced(self.op, inputs, {})
+        except UnsupportedLayer:
+            try:
+                self.op(*inputs)
+            except Exception as e:
+                raise NoSize(str(e)) from e
+            raise
         path = net.save(self.folder / f"group{len(self.covered.groups)}.json")
         return list(feed), ["--graph", str(path), *self.flags]
 
@@ -105,7 +118,11 @@ class Search:
 
     def run(self, g: Group) -> Iterator[Failure]:
         """All that is wrong in a group, one after another."""
-        names, question = self.question(g)
+        try:
+            names, question = self.question(g)
+        except NoSize as e:
+            self.covered.refused[str(e)] += 1
+            return
         self.covered.groups.append(g)
         memory: List[Memory] = self.memory(g)
         earlier: List[Tuple[Call, Mapping[str, Raw]]] = []

@@ -61,7 +61,8 @@ class Network:
         self._stamp: List[Tuple[int, int]] = []
 
     def _of(self, module: nn.Module) -> "Network":
-        """The network, which remembers the module that it describes."""
+        """The network, which remembers the module that it describes, and keeps its tensors as they are now."""
+        self.weights = {name: t.detach().clone() for name, t in self.weights.items()}
         self._module, self._stamp = module, _stamp(module)
         return self
 
