@@ -135,7 +135,7 @@ class Search(unittest.TestCase):
         ):
             r = self.fuzz(kernel, op, shapes, dtypes=["float32", "bfloat16", "float16"], seconds=4, **options)
             self.assertEqual(r.verdict, "PASS", str(r))
-            nothing = ("want numbers along the last axes", "to have non-zero size", "dim should be positive")  # of no numbers
+            nothing = ("want numbers along the ", "to have non-zero size", "dim should be positive")  # of no numbers
             empty = [why for why in r.covered["refused"] if any(of in why for of in nothing)]
             self.assertEqual(r.covered["raised"], {}, str(r))
             self.assertEqual(sorted(r.covered["refused"]), sorted(empty), str(r))
