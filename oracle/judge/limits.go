@@ -52,7 +52,8 @@ const (
 	storing = 1. / 12
 	// derived: the same of numbers of all sizes, in squares of half a place and of the number: 0.54 4/12.
 	storedPart = .18
-	// derived: the terms of a sum that is divided into parts: two of the smallest tile that libraries have.
+	// set: the terms from which on a sum may be divided into parts, twice 32, the fewest that libraries are known to add
+	// at once. How few they divide is nowhere said, so that nothing derives it.
 	leastInParts = 64
 )
 

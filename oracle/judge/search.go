@@ -308,13 +308,15 @@ func (q *Question) attentionInParts() string {
 
 // inParts are the forms of a product by a matrix that stores sums of parts of its terms.
 func (q *Question) inParts(n *graph.Node, types []graph.Type) (all []Form) {
-	matrix := min(1, len(n.In)-1)
+	_, axis, can := matrixAxes(n.Op)
+	if !can || !q.Narrow.Half() {
+		return nil
+	}
+	matrix := 1
 	if n.Op.Name() == "addmm" {
 		matrix = 2
 	}
-	_, axis, can := matrixAxes(n.Op)
-	if shape := types[n.In[matrix]].Shape; !can || !q.Narrow.Half() || len(shape) < 2 ||
-		shape[len(shape)+axis] < leastInParts {
+	if shape := types[n.In[matrix]].Shape; len(shape) < 2 || shape[len(shape)+axis] < leastInParts {
 		return nil
 	}
 	if all = []Form{{Parts: q.Narrow.String()}}; isLinear(n.Op) && len(n.In) > 2 {

@@ -152,18 +152,30 @@ func (p *Product) question(form string) (judge.Question, error) {
 		return g.Input(name)
 	}
 	a, b := input("input", p.A), input("other", p.B)
+	if form == onProduct {
+		p.scaled(&q, g.Add(product, "product", a, b))
+		return q, nil
+	}
 	sa, sb := input("scale_a", spread(p.ScaleA, p.A.Shape)), input("scale_b", spread(p.ScaleB, p.B.Shape))
-	var y int
-	if form == onOperands {
-		y = g.Add(product, "product", g.Add(mul, "scaled_input", a, sa), g.Add(mul, "scaled_other", b, sb))
-	} else {
-		y = g.Add(mul, "scaled", g.Add(product, "product", a, b), g.Add(mul, "scale", sa, sb))
-	}
-	if p.Bias != nil {
-		y = g.Add(graph.Binary{Of: pointwise.Add}, "biased", y, input("bias", p.Bias))
-	}
-	g.Outputs = []int{y}
+	p.biased(&q, g.Add(product, "product", g.Add(mul, "scaled_input", a, sa), g.Add(mul, "scaled_other", b, sb)))
 	return q, nil
+}
+
+// scaled adds to a question what follows a product: the scales, and a bias.
+func (p *Product) scaled(q *judge.Question, product int) {
+	g, mul := q.Graph, graph.Binary{Of: pointwise.Mul}
+	sa, sb := g.Input("scale_a"), g.Input("scale_b")
+	q.Inputs = append(q.Inputs, spread(p.ScaleA, p.A.Shape), spread(p.ScaleB, p.B.Shape))
+	p.biased(q, g.Add(mul, "scaled", product, g.Add(mul, "scale", sa, sb)))
+}
+
+// biased adds a bias, if there is one, and is the end.
+func (p *Product) biased(q *judge.Question, y int) {
+	if p.Bias != nil {
+		q.Inputs = append(q.Inputs, p.Bias)
+		y = q.Graph.Add(graph.Binary{Of: pointwise.Add}, "biased", y, q.Graph.Input("bias"))
+	}
+	q.Graph.Outputs = []int{y}
 }
 
 // A mistake is a product of what a wrong kernel takes for operands and scales.

@@ -2,11 +2,11 @@ package quantizer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/judge"
-	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"
 )
@@ -49,7 +49,7 @@ func (p *Product) byUnits() (*judge.Report, string, error) {
 			} else {
 				u.MatMul(sums, p.A, p.B, nil, 1)
 			}
-			if has(tried, sums) {
+			if slices.ContainsFunc(tried, func(t *tensor.Tensor) bool { return slices.Equal(t.Data, sums.Data) }) {
 				continue
 			}
 			tried = append(tried, sums)
@@ -65,35 +65,8 @@ func (p *Product) byUnits() (*judge.Report, string, error) {
 
 // behind asks about what follows the sums: scales and a bias.
 func (p *Product) behind(sums *tensor.Tensor) judge.Question {
-	g, mul := graph.New(nil), graph.Binary{Of: pointwise.Mul}
-	q := judge.Question{Graph: g, Output: p.Output}
-	input := func(name string, t *tensor.Tensor) int {
-		q.Inputs = append(q.Inputs, t)
-		return g.Input(name)
-	}
-	y := input("product", sums)
-	sa, sb := input("scale_a", spread(p.ScaleA, p.A.Shape)), input("scale_b", spread(p.ScaleB, p.B.Shape))
-	y = g.Add(mul, "scaled", y, g.Add(mul, "scale", sa, sb))
-	if p.Bias != nil {
-		y = g.Add(graph.Binary{Of: pointwise.Add}, "biased", y, input("bias", p.Bias))
-	}
-	g.Outputs = []int{y}
+	g := graph.New(nil)
+	q := judge.Question{Graph: g, Output: p.Output, Inputs: []*tensor.Tensor{sums}}
+	p.scaled(&q, g.Input("product"))
 	return q
-}
-
-// has reports whether a tensor is among others.
-func has(all []*tensor.Tensor, t *tensor.Tensor) bool {
-	for _, o := range all {
-		same := true
-		for i, v := range t.Data {
-			if v != o.Data[i] {
-				same = false
-				break
-			}
-		}
-		if same {
-			return true
-		}
-	}
-	return false
 }
