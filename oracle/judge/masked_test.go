@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestMaskedBlocks: where the keys of the first blocks are masked, the greatest score so far is the first that there is,
-// so that no difference of infinities is a weight; of keys that are all masked there is none.
+// TestMaskedBlocks: where the keys of the first blocks are masked, the greatest score so far is the first that there
+// is, so that no difference of infinities is a weight; of keys that are all masked there is none.
 func TestMaskedBlocks(t *testing.T) {
 	no := math.Inf(-1)
 	x := tensor.Of(fp16.Float64, []float64{no, no, 1, 2, 0, 5, 3, no, no, no, no, no, no, no}, 2, 7)
