@@ -55,10 +55,32 @@ func (q *Question) search() (*trial, error) {
 	} else {
 		best, err = q.found(types)
 	}
+	if err == nil && best.passes() && best.loose() && q.Claimed == nil {
+		return q.unexcused(types, best)
+	}
 	if err != nil || best.passes() || q.built.id != "" || q.Brief {
 		return best, err
 	}
 	return q.explain(best)
+}
+
+// unexcused is a trial that passes under a loose contract, unless a fault with a name explains all that is wrong under
+// the others: errors that lie along a fault are not those of sums.
+func (q *Question) unexcused(types []graph.Type, best *trial) (*trial, error) {
+	if q.built.id != "" || q.Brief {
+		return best, nil
+	}
+	of := *q
+	of.tight = true
+	tight, err := of.found(types)
+	if err != nil || tight == nil || tight.passes() {
+		return best, err
+	}
+	caused, err := of.explain(tight)
+	if err != nil || caused.cause == nil {
+		return best, err
+	}
+	return caused, nil
 }
 
 // claimed is the best trial of what is claimed.
@@ -278,6 +300,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 				}
 			}
 		}
+	}
+	if q.tight {
+		forms = slices.DeleteFunc(forms, func(f Form) bool { return Contract{Form: f}.loose() })
 	}
 	if !q.Written {
 		return distinct(forms)
