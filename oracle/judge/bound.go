@@ -84,16 +84,15 @@ func step(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	if acc.thin {
 		return thinStep(op, in, acc)
 	}
-	flushes := computes(op)
-	if flushes {
-		in = flushable(in)
+	if computes(op) && !acc.keeps {
+		in = flushable(in, acc)
 	}
 	out, err := bounds(op, in, acc)
 	if err == nil {
 		err = attributed(op, in, out)
 	}
-	if flushes && err == nil {
-		out = flushable(out)
+	if computes(op) && err == nil {
+		out = flushable(out, acc)
 	}
 	for _, b := range out {
 		if b.r == nil {
@@ -144,9 +143,9 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	}
 	switch op := op.(type) {
 	case graph.Binary:
-		return binary(op, in, out[0])
+		return binary(op, in, out[0], acc)
 	case graph.Unary, graph.Act, coarseExp, symmetric, erfc:
-		return function(op, in[0], out[0])
+		return function(op, in[0], out[0], acc)
 	case split:
 		return op.bound(in[0], out[0])
 	case cumprod:

@@ -11,7 +11,7 @@ import (
 )
 
 // binary bounds arithmetic on two numbers.
-func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
+func binary(op graph.Binary, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, error) {
 	var of [2]ball
 	k := 0
 	for i, given := range []*float64{op.Self, op.Other} {
@@ -116,7 +116,8 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			}
 		}
 		if y-y == 0 && (e > 0 || float64(float32(y)) != y) {
-			e += roundingOf(math.Abs(y) + e)
+			most := math.Abs(y) + e
+			e += float64(u*most) + acc.loses(most) // in float32
 		}
 		if y-y != 0 && !open {
 			e = 0
@@ -171,9 +172,4 @@ func times(a, b float64) float64 {
 		return 0
 	}
 	return math.Abs(a * b)
-}
-
-// roundingOf bounds one rounding to float32 of a number up to that; subnormal ones may be flushed.
-func roundingOf(most float64) float64 {
-	return float64(u*most) + min(most, 0x1p-126)
 }

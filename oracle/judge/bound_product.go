@@ -18,24 +18,22 @@ type accumulator struct {
 	narrow fp16.Format
 	cores  *units
 	thin   bool // no radii are asked for
-	// parts is half the distance of numbers from 1 on of the format in which sums of parts of the terms are stored
-	// before they are added up; 0 is none.
-	parts float64
+	keeps  bool // units flush no subnormal numbers
 }
 
 // accumulator is that of a builder's kernels for a step.
 func (b *builder) accumulator(n *graph.Node) accumulator {
 	op := n.Op
 	if f, is := accumulators[b.form.Atomic]; is && stepwise(op) {
-		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
+		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps}
 	}
 	if f, is := accumulators[b.form.Accumulate]; is {
-		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin}
+		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps}
 	}
-	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin}
+	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin, keeps: b.keeps}
 	_, emulation := b.form.emulation()
 	switch {
-	case !b.cores || emulation && !b.inParts[n.Out[0]]:
+	case !b.cores || emulation && !b.emulates[n.Out[0]]:
 	case emulation:
 		a.cores = &partUnits
 	case strings.Contains(b.form.Operands, "tf32"):
@@ -43,18 +41,7 @@ func (b *builder) accumulator(n *graph.Node) accumulator {
 	default:
 		a.cores = &halfUnits
 	}
-	_, _, matrix := matrixAxes(op)
-	if f, is := accumulators[b.form.Parts]; is && matrix {
-		a.parts = f.Ulp(1) / 2
-	}
 	return a
-}
-
-// storedParts is the deviation of a sum of parts of it, each of which is stored: the error of each is uniform within
-// half a place, which is 2 parts 2^floor(log2 x), with a mean square of 0.54 (2 parts x)^2 over all x. The squares of
-// two parts are (s^2 + q)/2 together, those of many q, where q are those of all terms.
-func (a accumulator) storedParts(s, q float64) float64 {
-	return a.parts * math.Sqrt(storedPart*(float64(s*s)/2+q))
 }
 
 // accumulators are the formats of sums that are not float32, by the name that [Form] has for them.
@@ -67,6 +54,9 @@ func (a accumulator) sigma(n, s, q float64) float64 { return a.u / u * sumSigma(
 func (a accumulator) least(n float64) float64 {
 	if a.narrow == fp16.Float16 {
 		return n * a.narrow.Smallest()
+	}
+	if a.keeps {
+		return 2 * n * fp16.Float32.Smallest()
 	}
 	return 2 * n * leastNormal
 }
@@ -110,7 +100,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		each = acc.cores.perTerm
 	}
 	var cut, drift *tensor.Tensor
-	if acc.cores != nil && acc.parts == 0 {
+	if acc.cores != nil {
 		cut, drift = fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	}
 	grid := 0.0
@@ -121,14 +111,12 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		}
 	}
 	for i, all := range t.Data {
-		if grid > 0 && all < grid/max(acc.u, acc.parts) { // every partial sum is a number of the accumulator
+		if grid > 0 && all < grid/acc.u { // every partial sum is a number of the accumulator
 			continue
 		}
-		r.Data[i] = float64((each*n+2)*acc.u*all) + float64(acc.parts*all) + acc.least(n)
+		r.Data[i] = float64((each*n+2)*acc.u*all) + acc.least(n)
 		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i])
-		if acc.parts > 0 { // beside which those of its units are nothing
-			sigma.Data[i] = acc.storedParts(v.Data[i], q.Data[i])
-		} else if acc.cores != nil {
+		if acc.cores != nil {
 			cut.Data[i], drift.Data[i] = acc.cores.sigma(n, q.Data[i]), acc.cores.drift(n, v.Data[i])
 		}
 	}

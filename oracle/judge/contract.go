@@ -31,7 +31,7 @@ func (c Contract) String() string {
 		s += "; a norm as x*scale + shift"
 	}
 	if c.Parts != "" {
-		s += "; products in parts, each stored in " + c.Parts
+		s += "; " + c.Parts
 	}
 	if c.Winograd > 0 {
 		s += fmt.Sprintf("; convolutions by Winograd's F(%dx%d,3x3)", c.Winograd, c.Winograd)

@@ -53,7 +53,7 @@ func evaluate(
 		if err != nil {
 			return err
 		}
-		if flusher == nil {
+		if flusher == nil && !b.keeps {
 			flusher = flushing(n, balls, out)
 		}
 		every := sims

@@ -44,10 +44,10 @@ type Form struct {
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer
 	// everywhere if its input is strided: whichever products are rounded are.
 	BiasAfter bool `json:"bias_after,omitempty"`
-	// Parts is the format, float16 or bfloat16, in which a matrix product stores the sums of parts of its terms before it
-	// adds them up, as cuBLAS does of long ones (split-K) unless PyTorch's allow_bf16_reduced_precision_reduction, or that
-	// of fp16, is switched off; "" is none.
-	Parts string `json:"parts,omitempty"`
+	// Parts says how the terms of matrix products are divided into parts whose sums are stored in a half format, as cuBLAS
+	// does of long products unless PyTorch's allow_bf16_reduced_precision_reduction, or that of fp16, is switched off.
+	Parts    string `json:"parts,omitempty"`
+	division division
 	// Winograd is the size of the tiles, 2 or 4, of a 3 x 3 convolution by Winograd's method; 0 is none.
 	Winograd int `json:"winograd,omitempty"`
 	// Taps is a transposed convolution that stores each tap's products and adds up what it stored, as
@@ -109,8 +109,10 @@ func (f Form) with(g Form) Form {
 	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
 	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions),
 		cmp.Or(g.Atomic, f.Atomic)
-	f.Parts = cmp.Or(g.Parts, f.Parts)
 	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
+	if g.Parts != "" {
+		f.Parts, f.division = g.Parts, g.division
+	}
 	if g.singles != "" {
 		f.Singles, f.singles = g.Singles, g.singles
 	}
@@ -173,8 +175,9 @@ type builder struct {
 	node      string       // that is expanded
 	index     int          // which it is
 	op        graph.Op     // its operation
+	in        []graph.Type // its inputs
 	points    []point      // where rounding is an option
-	inParts   map[int]bool // the products whose operands are in parts
+	emulates  map[int]bool // the products whose operands are in parts
 	inner     []string     // the names of the results of operations that others read
 	round     rounded
 	broken    bool // whether the fault could be built in
@@ -184,6 +187,7 @@ type builder struct {
 	turned    []flip     // that all kernels have
 	turns     [][]flip   // that each kernel has, if not nil: its only errors
 	thin      bool       // whether no radii are asked for, see thinStep
+	keeps     bool       // whether units flush no subnormal numbers
 }
 
 // point is a step whose result a kernel may round to the inputs' format.
@@ -198,7 +202,7 @@ type point struct {
 // expand returns the steps of a graph.
 func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
 	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)),
-		built: fault, round: rounded{}, inParts: map[int]bool{}}
+		built: fault, round: rounded{}, emulates: map[int]bool{}}
 	for i := range b.of {
 		b.of[i] = -1
 	}
@@ -218,8 +222,9 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 			b.prefix = g.Name(n) + "."
 		}
 		in := make([]int, len(n.In))
+		b.in = make([]graph.Type, len(n.In))
 		for k, v := range n.In {
-			in[k] = b.of[v]
+			in[k], b.in[k] = b.of[v], types[v]
 		}
 		rounded := *n
 		if f, is := form.narrow(n.Op); is {

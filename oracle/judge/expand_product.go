@@ -44,9 +44,13 @@ var tf32Ways = []string{"tf32", "tf32 ties away", "tf32 truncated", ""}
 // product adds a product of two operands, and what is added to it.
 func (b *builder) product(name string, op graph.Op, in ...int) int {
 	in = slices.Clone(in)
-	first := 0
-	if op.Name() == "addmm" {
-		first = 1
+	first := firstMatrix(op)
+	if parts, apart := b.form.divided(b.index); parts > 0 {
+		bias := -1
+		if len(in) > 2 {
+			bias = in[2-2*first]
+		}
+		return b.inParts(op, in[first], in[first+1], bias, parts, apart)
 	}
 	x, y, is := b.emulated(op, in[first], in[first+1])
 	if !is {
@@ -54,7 +58,7 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 	}
 	in[first], in[first+1] = x, y
 	v := b.summed(name, op, in...)
-	b.inParts[v] = is
+	b.emulates[v] = is
 	return v
 }
 

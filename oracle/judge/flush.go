@@ -44,8 +44,16 @@ func computes(op graph.Op) bool {
 	return sums[op.Name()] || products[op.Name()]
 }
 
-// flushable are balls that have the 0 of a flush in them.
-func flushable(in []ball) []ball {
+// loses is how far a number is off by what units do with a subnormal one: they flush it, or round it in the last place.
+func (a accumulator) loses(v float64) float64 {
+	if a.keeps {
+		return fp16.Float32.Smallest()
+	}
+	return min(math.Abs(v), leastNormal)
+}
+
+// flushable are balls that have the 0 of a flush in them, if units flush.
+func flushable(in []ball, acc accumulator) []ball {
 	out := in
 	for k, b := range in {
 		if !hasSubnormal(b.v) {
@@ -60,7 +68,7 @@ func flushable(in []ball) []ball {
 				r.Data[i] = b.r.Data[i]
 			}
 			if subnormal(v) {
-				r.Data[i] = max(r.Data[i], math.Abs(v))
+				r.Data[i] = max(r.Data[i], acc.loses(v))
 			}
 		}
 		out[k].r = r
@@ -139,21 +147,20 @@ func (q *Question) flushes(t *trial) (n [2]flushes) {
 		if !subnormal(y) {
 			of = &n[1]
 		}
-		switch q.Output.Data[i] {
-		case y:
-			of.kept++
-		case t.flushed[i]:
+		switch got := q.Output.Data[i]; {
+		case got == t.flushed[i]:
 			of.gone++
+		case got == y, subnormal(got): // which units that flush do not return
+			of.kept++
 		}
 	}
 	return n
 }
 
-// keeps reports whether an output has subnormal results, and none that is flushed. Of others it is not known what was
-// flushed on the way.
+// keeps reports whether an output has subnormal results, and none that shows a flush.
 func (q *Question) keeps(t *trial) bool {
-	n := q.flushes(t)[0]
-	return n.kept > 0 && n.gone == 0
+	n := q.flushes(t)
+	return n[0].kept > 0 && n[0].gone+n[1].gone == 0
 }
 
 // mixed reports whether some results are flushed, and others of the same kind are kept.

@@ -184,6 +184,35 @@ func TestKeptNumbers(t *testing.T) {
 	}
 }
 
+// TestKeptElsewhere: an output whose results are subnormal, but those of no kernel, shows that its units flush none, so
+// that a part in a thousand of their mean is seen.
+func TestKeptElsewhere(t *testing.T) {
+	for _, op := range []string{"elu", "silu", "relu"} {
+		g, _, err := Kernel(op, nil, []string{"input"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(9, 10))
+		x := drawn(r, fp16.Float32, 13, 56)
+		for i := range x.Data {
+			x.Data[i] = fp16.Float32.Round(math.Abs(x.Data[i]) * 0x1p-128)
+		}
+		for _, off := range []float64{0, 0x1p-138} {
+			out := tensor.New(fp16.Float32, x.Shape...)
+			for i, v := range x.Data {
+				if op == "silu" {
+					v /= 2
+				}
+				out.Data[i] = fp16.Float32.Round(v + off*(float64(i%56)/28-1.01))
+			}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: out})
+			if err != nil || (a.Verdict == Pass) != (off == 0) {
+				t.Errorf("%s, off by %v: %+v, %v", op, off, a, err)
+			}
+		}
+	}
+}
+
 // TestPartlyFlushed: a row of zeros among numbers that are subnormal, or not much larger, does not pass as flushed
 // where other rows are not. (A tanh by exp is 0 there.)
 func TestPartlyFlushed(t *testing.T) {

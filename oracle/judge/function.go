@@ -175,7 +175,7 @@ func limitsOf(op graph.Op) (limits, bool) {
 }
 
 // function bounds a function of one number.
-func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
+func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, error) {
 	name := nameOf(op)
 	k, ok := limitsOf(op)
 	if !ok {
@@ -210,7 +210,7 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 		if k.off != nil && y-y == 0 && x-x == 0 && !(float64(float32(y)) == y && easy[name]) {
 			e := k.off(x, y)
 			out.sigma.Data[i] = typical * e // a flush, which is all or nothing, is simulated apart
-			if out.r.Data[i] = e + min(math.Abs(y), leastNormal); x == 0 {
+			if out.r.Data[i] = e + acc.loses(y); x == 0 {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
 			if name == "coarse_exp" { // which is computed as here, but for its argument's rounding

@@ -34,17 +34,22 @@ func (q *Question) finder(types []graph.Type) (*finder, error) {
 			s.some[p.name] = true
 		}
 	}
+	if len(s.all) < 3 {
+		return s, nil
+	}
+	return s, s.compare()
+}
+
+// compare compares all candidates.
+func (s *finder) compare() error {
 	for _, c := range s.all {
-		if len(s.all) < 3 {
-			break
-		}
 		off, err := s.distance(c)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.off = append(s.off, off)
 	}
-	return s, nil
+	return nil
 }
 
 // likely are the contracts that explain an output best.
@@ -72,7 +77,10 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 		return nil, err
 	}
 	if s.off == nil {
-		return q.best(types, s.all, nil)
+		if best, err = q.best(types, s.all, nil); err != nil {
+			return nil, err
+		}
+		return s.inParts(best)
 	}
 	starts := s.starts()
 	if q.built.id != "" { // of which there are many
@@ -91,9 +99,12 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 		}
 	}
 	if plain := (Contract{Form: Form{written: q.Written}}); q.Operands == "" && !slices.ContainsFunc(tried, plain.equal) {
-		return q.best(types, []Contract{plain}, best) // a fault may explain more than roundings do
+		best, err = q.best(types, []Contract{plain}, best) // a fault may explain more than roundings do
 	}
-	return best, nil
+	if err != nil {
+		return nil, err
+	}
+	return s.inParts(best)
 }
 
 // distance is how far an output is from what a contract stores. Of a step of which only some elements are rounded,

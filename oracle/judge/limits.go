@@ -50,11 +50,8 @@ const (
 	typical = 0.4
 	// derived: the variance of what storing rounds, in squares of a place.
 	storing = 1. / 12
-	// derived: the same of numbers of all sizes, in squares of half a place and of the number: 0.54 4/12.
-	storedPart = .18
-	// set: the terms from which on a sum may be divided into parts, twice 32, the fewest that libraries are known to add
-	// at once. How few they divide is nowhere said, so that nothing derives it.
-	leastInParts = 64
+	// derived: the half numbers of 16 bytes, which processors read at once.
+	vector = 8
 )
 
 // The chance variance of a sum's error, see wandering.
@@ -184,6 +181,8 @@ const (
 const (
 	// work: the flips that are tried one by one: of more, simulated kernels have their part.
 	mostFlips = 64
+	// work: the most parts in which the terms of a product are looked for.
+	mostSplit = 16
 	// work: contracts that are tried.
 	mostTried = 6
 	// work: of how many steps all pairs are candidates.

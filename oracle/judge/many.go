@@ -260,16 +260,13 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernel
 	t.round = t.b.rounds(values, q.Narrow)
 	t.b.thin, t.b.cores = true, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
-	if err := q.simulate(types, t, kernels, false); err != nil {
+	if err := q.simulated(types, t, kernels, false); err != nil {
 		return nil, err
 	}
 	for i := range t.r {
 		t.r[i] = math.Inf(1)
 	}
-	t.stored = make([]float64, len(t.y))
-	t.store(f, t.stored, t.y)
 	t.level, t.grain = q.level(), t.largestFlip(f)
-	t.keeps = q.keeps(t)
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)

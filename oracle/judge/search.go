@@ -155,7 +155,7 @@ func (t *trial) better(than *trial) bool {
 // loose reports whether a contract's errors are those of many sums, whose places are not known.
 func (c Contract) loose() bool {
 	_, emulation := c.emulation()
-	return c.Parts != "" || emulation
+	return emulation
 }
 
 // types infers the types of all values in float64.
@@ -232,7 +232,6 @@ func (q *Question) forms(types []graph.Type) []Form {
 		if q.Narrow.Half() && stepwise(n.Op) && !q.WideSums {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
 		}
-		forms = append(forms, q.inParts(n, types)...)
 		switch op := n.Op.(type) {
 		case graph.Binary:
 			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow != fp16.Float32 {
@@ -329,25 +328,6 @@ func (q *Question) attentionInParts() string {
 		}
 	}
 	return way
-}
-
-// inParts are the forms of a product by a matrix that stores sums of parts of its terms.
-func (q *Question) inParts(n *graph.Node, types []graph.Type) (all []Form) {
-	_, axis, can := matrixAxes(n.Op)
-	if !can || !q.Narrow.Half() {
-		return nil
-	}
-	matrix := 1
-	if n.Op.Name() == "addmm" {
-		matrix = 2
-	}
-	if shape := types[n.In[matrix]].Shape; len(shape) < 2 || shape[len(shape)+axis] < leastInParts {
-		return nil
-	}
-	if all = []Form{{Parts: q.Narrow.String()}}; isLinear(n.Op) && len(n.In) > 2 {
-		all = append(all, Form{Parts: q.Narrow.String(), BiasAfter: true})
-	}
-	return all
 }
 
 // keys is how many an attention has.

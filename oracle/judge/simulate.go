@@ -22,7 +22,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		t.right[m] = make([]float64, n)
 	}
 	err := q.each(q.blocks(types), t.Contract, func(of *Question, b *builder, round rounded) error {
-		b.cores, b.thin = t.b.cores, t.b.thin
+		b.cores, b.thin, b.keeps = t.b.cores, t.b.thin, t.b.keeps
 		b.near, b.turned, b.turns = t.b.near, t.b.turned, t.b.turns
 		out, right, flushed, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
 		if err != nil {
@@ -50,7 +50,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		}
 		return nil
 	})
-	if len(parts) > 0 {
+	if t.flushed = nil; len(parts) > 0 {
 		t.flushed = slices.Clone(t.y)
 		for from, y := range parts {
 			copy(t.flushed[from:], y)

@@ -33,14 +33,12 @@ func thinProduct(op graph.Op, in []ball, v *tensor.Tensor, n float64, acc accumu
 		return nil, err
 	}
 	out := ball{v: v, sigma: fresh(fp16.Float64, v.Shape...), sum: true, lost: lost(n)}
-	if acc.cores != nil && acc.parts == 0 {
+	if acc.cores != nil {
 		out.cut, out.drift = fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	}
 	for i, s := range v.Data {
 		out.sigma.Data[i] = acc.sigma(n, s, q.Data[i])
-		if acc.parts > 0 {
-			out.sigma.Data[i] = acc.storedParts(s, q.Data[i])
-		} else if acc.cores != nil {
+		if acc.cores != nil {
 			out.cut.Data[i], out.drift.Data[i] = acc.cores.sigma(n, q.Data[i]), acc.cores.drift(n, s)
 		}
 	}

@@ -20,7 +20,6 @@ type trial struct {
 	right  [][]float64 // outputs of simulated right kernels
 	// flushed is the output of a kernel that flushes subnormal numbers, nil if there are none
 	flushed []float64
-	keeps   bool      // whether it flushes no subnormal results
 	e       []float64 // expected squares of errors
 	// edges are squares of the errors of a kernel whose roundings go to the other side wherever they may; nil if none may.
 	edges []float64
@@ -82,11 +81,9 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 		kernels = max(kernels, leastCompared)
 	}
 	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
-	if err := q.simulate(types, t, kernels, flips); err != nil {
+	if err := q.simulated(types, t, kernels, flips); err != nil {
 		return nil, err
 	}
-	t.stored = make([]float64, len(t.y))
-	t.store(f, t.stored, t.y)
 	if flips {
 		t.edges, t.right = t.right[kernels], t.right[:kernels]
 		for i, v := range t.edges {
@@ -97,7 +94,6 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 		}
 	}
 	t.grain = t.usualFlip(f)
-	t.keeps = q.keeps(t)
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)
@@ -106,6 +102,20 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 		return t, q.faults(types, t)
 	}
 	return t, nil
+}
+
+// simulated simulates right kernels, without flushes where the output shows that there are none.
+func (q *Question) simulated(types []graph.Type, t *trial, kernels int, flips bool) error {
+	for {
+		if err := q.simulate(types, t, kernels, flips); err != nil {
+			return err
+		}
+		t.stored = make([]float64, len(t.y))
+		if t.store(q.Output.Format, t.stored, t.y); !q.keeps(t) {
+			return nil
+		}
+		t.b.keeps = true
+	}
 }
 
 // simulations is how many right kernels are simulated, of which a long graph takes more time.
@@ -172,7 +182,7 @@ func (t *trial) admits(f fp16.Format, i int, got float64) admitted {
 
 // expect sets the expected squares of errors: half from the simulations, element by element, those of the
 // kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
-// are no less than those of a kernel that flushes, if there is one and the output does not show that it keeps them.
+// are no less than those of a kernel that flushes, if there is one.
 func (t *trial) expect(f fp16.Format) {
 	e, kinds := make([]float64, len(t.y)), t.kinds()
 	var all, most float64
@@ -195,7 +205,7 @@ func (t *trial) expect(f fp16.Format) {
 		if s := t.model(f, i); s-s == 0 && most > 0 {
 			e[i] = e[i]/2 + s*all/most/2
 		}
-		if t.flushed != nil && !(t.keeps && subnormal(t.stored[i])) {
+		if t.flushed != nil {
 			if d := t.flushed[i] - t.stored[i]; d-d == 0 {
 				e[i] = max(e[i], d*d)
 			}
