@@ -145,6 +145,9 @@ func (c *compiler) node(i int) error {
 		if (op == graph.Addition || op == graph.Multiplication && c.imagesOf(i)) && c.reads(n, 2) && c.pair(n, op, d) {
 			return nil
 		}
+		if c.withConstants(i, op, d) {
+			return nil
+		}
 	case graph.Noise:
 		if !c.reads(n, 1) || op.Correlation != 0 || c.p.noise != nil {
 			return errors.New("correlated noise, more than one stochastic block, or noise on what is no image")

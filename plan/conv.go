@@ -89,7 +89,7 @@ func (c *compiler) conv(i int, op graph.Conv, d *describer) error {
 	c.described = append(c.described, d)
 	if k.Bias != nil {
 		r := c.newPass(v)
-		r.stages = append(r.stages, shiftStage{rows.New(to.Format), shifts(k.Bias)})
+		r.stages = append(r.stages, constantStage{rows.New(to.Format).Shift, byChannel(k.Bias), s[0]})
 		v = &value{virtual: r.dst, pass: r, id: n.Out[0], of: to}
 	}
 	c.values[n.Out[0]] = v

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -102,6 +104,88 @@ func TestFunctionsOfImages(t *testing.T) {
 			})
 			if m[1] == "" && len(apart) > 0 {
 				t.Fatalf("trial %d, %s: not done in images: %s", trial, isa, fmt.Sprint(apart))
+			}
+		}
+	}
+}
+
+// TestConstantsOfImages: sums, differences, products, quotients and extremes of images and constants, as exported
+// activations have them, stay in images and have the bits of Run, in every instruction set, with zeros of both signs,
+// numbers that are not finite, and channels that leave blocks unfilled.
+func TestConstantsOfImages(t *testing.T) {
+	isa := asm.ISA()
+	defer asm.Use(isa)
+	r := rand.New(rand.NewPCG(43, 44))
+	mode, err := graph.ParseMode("float32", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	special := []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), -2, 3, 6, 0.25}
+	for trial := range 200 {
+		c, side := []int{3, 8, 13, 16, 1}[trial%5], 4+r.IntN(9)
+		g := graph.New(new(graph.Kept))
+		x := g.Input("x")
+		y := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "", x,
+			g.Constant("", random(r, fp16.Float32, c, 2, 3, 3)))
+		if trial%2 == 0 { // zeros
+			y = g.Add(graph.Act{Func: act.ReLU}, "", y)
+			y = g.Add(graph.Binary{Of: pointwise.Mul, Other: &special[trial/2%2+4]}, "", y)
+		}
+		of := []pointwise.Op{pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Maximum, pointwise.Minimum}
+		for step := range 3 {
+			v := special[r.IntN(len(special))]
+			b := graph.Binary{Of: of[r.IntN(len(of))]}
+			constant := random(r, fp16.Float32, [][]int{{1, c, 1, 1}, {c, 1, 1}, {1}, {}}[r.IntN(4)]...)
+			constant.Data[0] = v
+			switch (trial + step) % 4 {
+			case 0:
+				b.Other = &v
+				y = g.Add(b, "", y)
+			case 1:
+				b.Self = &v
+				y = g.Add(b, "", y)
+			case 2:
+				y = g.Add(b, "", y, g.Constant("", constant))
+			case 3:
+				y = g.Add(b, "", g.Constant("", constant), y)
+			}
+		}
+		g.Outputs = []int{y, g.Add(graph.Conv{Params: conv.Square(1, 0, conv.Zeros)}, "", y,
+			g.Constant("", random(r, fp16.Float32, 5, c, 1, 1)))}
+		image := graph.Type{Shape: []int{1 + trial%2, 2, side, side + 1}, Format: fp16.Float32}
+		in := random(r, image.Format, image.Shape...)
+		if trial%3 == 0 {
+			in.Data[r.IntN(len(in.Data))] = []float64{math.Inf(1), math.NaN(), 0x1p100}[trial/3%3]
+		}
+		program, err := g.Infer(mode, image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := program.Run(&graph.Run{}, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, isa := range asm.ISAs() {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			p, err := plan.New(g, mode, image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]*tensor.Tensor, len(want))
+			for i, y := range want {
+				got[i] = tensor.New(y.Format, y.Shape...)
+			}
+			if err := p.Run(nil, noise.Time{}, got, []*tensor.Tensor{in}); err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range want {
+				for j, v := range y.Data {
+					if math.Float64bits(got[i].Data[j]) != math.Float64bits(v) {
+						t.Fatalf("trial %d, %s, output %d, number %d: %x, want %x", trial, isa, i, j, got[i].Data[j], v)
+					}
+				}
 			}
 		}
 	}

@@ -101,14 +101,6 @@ func (s noiseStage) apply(dst, src []float32, n, b, y int, w *worker) {
 	s.Apply(dst, src, n, b, y, w.noise)
 }
 
-// shiftStage adds a bias that is added apart.
-type shiftStage struct {
-	*rows.Rounder
-	bias [][8]float32
-}
-
-func (s shiftStage) apply(dst, src []float32, n, b, y int, w *worker) { s.Shift(dst, src, &s.bias[b]) }
-
 // roundStage rounds to the operands of a convolution.
 type roundStage struct {
 	*rows.Rounder
@@ -323,12 +315,3 @@ func (o *outPass) bind() {
 }
 
 func (o *outPass) run(p *Plan) { p.each(o.src.img.N*o.src.img.Blocks()*o.src.img.H, o.row) }
-
-// shifts returns biases by blocks of channels.
-func shifts(bias []float64) [][8]float32 {
-	s := make([][8]float32, (len(bias)+7)/8)
-	for i, v := range bias {
-		s[i/8][i%8] = float32(v)
-	}
-	return s
-}

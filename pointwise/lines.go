@@ -55,11 +55,17 @@ func (f Func) Lines(format fp16.Format) func(dst, src []float64) {
 // Rows returns what sets dst to the function of src, rows of pixels of 8 numbers which lie apart, as [Unary] does with
 // results of a format. Several goroutines may call it. It is for package plan.
 func (f Func) Rows(format fp16.Format) func(dst, src []float32) {
+	if of := f.ofOperations(format); of != nil {
+		return of
+	}
 	p := f.in(format)
 	at := func(x float64) float64 { return f.fn.at(x, p, format) }
 	r := &rows.Function{Format: format, Some: f.fn.kernel(format), At: at}
 	if acts := rows.Acts(format); acts != nil && r.Some != nil && vectored[f.fn.name].row != nil {
 		r.Row = vectored[f.fn.name].row(acts)
+	}
+	if k := asm.RowKernels(); k != nil && f.fn.name == "hardswish" && format == fp16.Float32 {
+		r.Row = k.HardSwish
 	}
 	spaces := sync.Pool{New: func() any { return rows.NewSpace(0) }}
 	return func(dst, src []float32) {
@@ -67,4 +73,35 @@ func (f Func) Rows(format fp16.Format) func(dst, src []float32) {
 		r.Apply(dst, src, w)
 		spaces.Put(w)
 	}
+}
+
+// ofOperations returns Rows of a function that operations of rows make, nil for others.
+func (f Func) ofOperations(format fp16.Format) func(dst, src []float32) {
+	r, p := rows.New(format), f.in(format)
+	ends := *p
+	switch f.fn.name {
+	case "leaky_relu":
+		if slope := spread(p[0]); p[0] > 0 && p[0] <= 1 {
+			return func(dst, src []float32) { r.Leak(dst, src, &slope) }
+		}
+		return nil
+	case "relu6":
+		ends = args{0, 6}
+	case "clip", "hardtanh":
+	default:
+		return nil
+	}
+	low, high := spread(ends[0]), spread(ends[1])
+	return func(dst, src []float32) {
+		r.Most(dst, src, &low)
+		r.Least(dst, dst, &high)
+	}
+}
+
+// spread returns a number for each channel of a block.
+func spread(v float64) (s [8]float32) {
+	for i := range s {
+		s[i] = float32(v)
+	}
+	return s
 }

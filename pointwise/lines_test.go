@@ -74,3 +74,48 @@ func TestVectored(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsOfOperations: functions that rows have without a kernel of lines have the bits of their evaluation number by
+// number, in every instruction set and format, with ends that are zeros, infinities, or the wrong way round.
+func TestRowsOfOperations(t *testing.T) {
+	isa := asm.ISA()
+	defer asm.Use(isa)
+	r := rand.New(rand.NewPCG(53, 54))
+	for _, c := range []struct {
+		name   string
+		params map[string]float64
+	}{
+		{"leaky_relu", nil}, {"leaky_relu", map[string]float64{"negative_slope": 1}},
+		{"leaky_relu", map[string]float64{"negative_slope": 0}}, {"leaky_relu", map[string]float64{"negative_slope": -0.3}},
+		{"leaky_relu", map[string]float64{"negative_slope": 3}}, {"relu6", nil}, {"hardtanh", nil},
+		{"clip", map[string]float64{"min": 0.3}}, {"clip", map[string]float64{"max": 0.1}},
+		{"clip", map[string]float64{"min": 0, "max": math.Copysign(0, -1)}}, {"clip", map[string]float64{"min": 2, "max": -0.7}},
+		{"hardswish", nil}, {"hardsigmoid", nil},
+	} {
+		f, err := Parse(c.name, c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, isa := range asm.ISAs() {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			for _, format := range []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16} {
+				for n := 8; n < 2000; n *= 2 {
+					src, dst := make([]float32, n), make([]float32, n)
+					for i := range src {
+						v := []float64{3 * r.NormFloat64(), float64(math.Float32frombits(r.Uint32())), math.Ldexp(r.NormFloat64(), -30),
+							[]float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), fp16.NaN, -3, 3, 1, -1.5}[r.IntN(9)]}[r.IntN(4)]
+						src[i] = float32(format.Round(float64(float32(v))))
+					}
+					f.Rows(format)(dst, src)
+					for i, x := range src {
+						if want := float32(f.fn.at(float64(x), f.in(format), format)); math.Float32bits(dst[i]) != math.Float32bits(want) {
+							t.Fatalf("%s, %v, %v: %x becomes %x, want %x", f, isa, format, x, dst[i], want)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -26,7 +26,8 @@ var backends = func() []backend {
 			{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2,
 				fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2,
 				noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, lines: &linesAVX2, norm: &normAVX2,
-				rows: &rowsAVX2, singles: &singlesAVX2, units: &unitsAVX2, whole: &wholeAVX2, measure: &measureAVX2},
+				rows: &rowsAVX2, channels: &channelsAVX2, singles: &singlesAVX2, units: &unitsAVX2, whole: &wholeAVX2,
+				measure: &measureAVX2},
 		}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
@@ -34,7 +35,7 @@ var backends = func() []backend {
 			{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512,
 				winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512,
 				fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512,
-				pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512,
+				pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, channels: &channelsAVX512,
 				singles: &singlesAVX512, units: &unitsAVX2, whole: &wholeAVX2, measure: &measureAVX2},
 		}, all...)
 	}
@@ -240,7 +241,7 @@ var noiseAVX2 = Noise{
 }
 
 var rowsAVX512 = Rows{
-	Sums: rowSumsAVX512, nearGELU: 4,
+	HardSwish: rowHardSwishFloat32AVX512, Sums: rowSumsAVX512, nearGELU: 4,
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{
 		rowLineFloat32AVX512, rowLineFloat16AVX512, rowLineBFloat16AVX512,
 	},
@@ -251,14 +252,16 @@ var rowsAVX512 = Rows{
 	},
 	Apply: [2]RowApply{
 		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2,
-			Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2, Mul: rowMulFloat32AVX2},
+			Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2, Mul: rowMulFloat32AVX2, Divide: rowDivideFloat32AVX2,
+			Most: rowMostFloat32AVX2, Least: rowLeastFloat32AVX2, Leak: rowLeakFloat32AVX2},
 		{rowAddGridAVX512, rowNoiseGridAVX512, rowModulateGridAVX512, rowScaleGridAVX512, rowShiftGridAVX512,
-			rowRoundGridAVX512, rowMulGridAVX512},
+			rowRoundGridAVX512, rowMulGridAVX512,
+			rowDivideGridAVX512, rowMostGridAVX512, rowLeastGridAVX512, rowLeakGridAVX512},
 	},
 }
 
 var rowsAVX2 = Rows{
-	Sums: rowSumsAVX2, nearGELU: 2,
+	HardSwish: rowHardSwishFloat32AVX2, Sums: rowSumsAVX2, nearGELU: 2,
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{
 		rowLineFloat32AVX2, rowLineFloat16AVX2, rowLineBFloat16AVX2,
 	},
@@ -269,9 +272,10 @@ var rowsAVX2 = Rows{
 	},
 	Apply: [2]RowApply{
 		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2,
-			Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2, Mul: rowMulFloat32AVX2},
+			Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2, Mul: rowMulFloat32AVX2, Divide: rowDivideFloat32AVX2,
+			Most: rowMostFloat32AVX2, Least: rowLeastFloat32AVX2, Leak: rowLeakFloat32AVX2},
 		{rowAddGridAVX2, rowNoiseGridAVX2, rowModulateGridAVX2, rowScaleGridAVX2, rowShiftGridAVX2, rowRoundGridAVX2,
-			rowMulGridAVX2},
+			rowMulGridAVX2, rowDivideGridAVX2, rowMostGridAVX2, rowLeastGridAVX2, rowLeakGridAVX2},
 	},
 }
 
@@ -290,6 +294,11 @@ var pixelsAVX2 = Pixels{
 	Output: [Formats]func(*float64, *float64, *float64, *float32, int, *uint8){
 		pixelOutputFloat32AVX2, pixelOutputFloat16AVX2, pixelOutputBFloat16AVX2},
 }
+
+var (
+	channelsAVX512 = Channels{channelsConvolveAVX512}
+	channelsAVX2   = Channels{channelsConvolveAVX2}
+)
 
 var wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2}
 

@@ -27,6 +27,10 @@ type Rows struct {
 	ReLU RowAct
 	Act  [2]RowActs
 
+	// HardSwish is -0 up to -3, x from 3 on and x (x+3)/6 between, to float32. Where it is open y (1-2^-50) and
+	// y (1+2^-50) differ, or are NaN, for a y in three roundings.
+	HardSwish RowAct
+
 	// GELU evaluates so many pixels, and the last ones singly, by ActGELUNear if none of
 	// their numbers is too large for it; 0 for never.
 	nearGELU int
@@ -77,6 +81,12 @@ type RowApply struct {
 	Shift    RowFunc // rn(x + s); n is not used
 	Round    RowFunc // rn(x), of a NoiseGrid; n and s are not used
 	Mul      RowFunc // rn(x n); s is not used
+
+	// Of one row; n is not used. The last three are for numbers of the format.
+	Divide RowFunc // rn(x / s)
+	Most   RowFunc // the greater of x and s, x where they are equal or it is NaN
+	Least  RowFunc // the lesser, likewise
+	Leak   RowFunc // the greater of x and rn(x s), x where they are equal
 }
 
 // RowFunc applies an operation with a number s for each channel. dst may be x or n.

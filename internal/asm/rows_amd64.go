@@ -84,10 +84,35 @@ func rowScaleGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]
 //go:noescape
 func rowShiftGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 
+// rowDivideGridAVX512 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowDivideGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowMostGridAVX512 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowMostGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowLeastGridAVX512 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowLeastGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowLeakGridAVX512 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowLeakGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
 // rowRoundGridAVX512 applies an operation: see asm/rows.go.
 //
 //go:noescape
 func rowRoundGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowHardSwishFloat32AVX512 applies an activation: see asm/rows.go.
+//
+//go:noescape
+func rowHardSwishFloat32AVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
 
 // rowSumsAVX2 adds a row up: see asm/rows.go.
 //
@@ -169,10 +194,35 @@ func rowScaleGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]fl
 //go:noescape
 func rowShiftGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 
+// rowDivideGridAVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowDivideGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowMostGridAVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowMostGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowLeastGridAVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowLeastGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowLeakGridAVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowLeakGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
 // rowRoundGridAVX2 applies an operation: see asm/rows.go.
 //
 //go:noescape
 func rowRoundGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowHardSwishFloat32AVX2 applies an activation: see asm/rows.go.
+//
+//go:noescape
+func rowHardSwishFloat32AVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
 
 // rowReLUAVX2 applies an activation: see asm/rows.go.
 //
@@ -228,3 +278,23 @@ func rowScaleFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8
 //
 //go:noescape
 func rowShiftFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowDivideFloat32AVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowDivideFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowMostFloat32AVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowMostFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowLeastFloat32AVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowLeastFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+
+// rowLeakFloat32AVX2 applies an operation: see asm/rows.go.
+//
+//go:noescape
+func rowLeakFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)

@@ -124,7 +124,47 @@ DATA rowsAVX512Constants<>+928(SB)/8, $0x47efe00000000000
 DATA rowsAVX512Constants<>+936(SB)/8, $0x47efe00000000000
 DATA rowsAVX512Constants<>+944(SB)/8, $0x47efe00000000000
 DATA rowsAVX512Constants<>+952(SB)/8, $0x47efe00000000000
-GLOBL rowsAVX512Constants<>(SB), RODATA|NOPTR, $960
+DATA rowsAVX512Constants<>+960(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+968(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+976(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+984(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+992(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+1000(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+1008(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+1016(SB)/8, $0xc008000000000000
+DATA rowsAVX512Constants<>+1024(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1032(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1040(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1048(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1056(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1064(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1072(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1080(SB)/8, $0x4008000000000000
+DATA rowsAVX512Constants<>+1088(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1096(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1104(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1112(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1120(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1128(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1136(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1144(SB)/8, $0x4018000000000000
+DATA rowsAVX512Constants<>+1152(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1160(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1168(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1176(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1184(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1192(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1200(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1208(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX512Constants<>+1216(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1224(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1232(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1240(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1248(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1256(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1264(SB)/8, $0x3ff0000000000004
+DATA rowsAVX512Constants<>+1272(SB)/8, $0x3ff0000000000004
+GLOBL rowsAVX512Constants<>(SB), RODATA|NOPTR, $1280
 
 // func rowSumsAVX512(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
@@ -4065,6 +4105,167 @@ looprowShiftGridAVX512:
 	VZEROUPPER
 	RET
 
+// func rowDivideGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX512F
+TEXT ·rowDivideGridAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Z6
+	VBROADCASTSD 8(SI), Z7
+	VBROADCASTSD 16(SI), Z8
+	VBROADCASTSD 24(SI), Z9
+	VBROADCASTSD 32(SI), Z10
+
+looprowDivideGridAVX512:
+	VCVTPS2PD  (CX), Z0
+	VCVTPS2PD  (BX), Z2
+	VDIVPD     Z2, Z0, Z0
+	VPANDQ     rowsAVX512Constants<>+64(SB), Z0, Z3
+	VMOVUPD    Z0, Z4
+	VMAXPD     Z6, Z3, Z3
+	VMINPD     Z7, Z3, Z3
+	VMULPD     Z8, Z3, Z3
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z3
+	VADDPD     Z3, Z0, Z0
+	VSUBPD     Z3, Z0, Z0
+	VMULPD     Z9, Z0, Z0
+	VMULPD     Z10, Z0, Z0
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMOVUPD    rowsAVX512Constants<>+192(SB), K1, Z0
+	VCVTPD2PS  Z0, Y0
+	VMOVUPS    Y0, (AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowDivideGridAVX512
+	VZEROUPPER
+	RET
+
+// func rowMostGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX512F
+TEXT ·rowMostGridAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Z6
+	VBROADCASTSD 8(SI), Z7
+	VBROADCASTSD 16(SI), Z8
+	VBROADCASTSD 24(SI), Z9
+	VBROADCASTSD 32(SI), Z10
+
+looprowMostGridAVX512:
+	VCVTPS2PD  (CX), Z0
+	VCVTPS2PD  (BX), Z2
+	VMAXPD     Z0, Z2, Z0
+	VPANDQ     rowsAVX512Constants<>+64(SB), Z0, Z3
+	VMOVUPD    Z0, Z4
+	VMAXPD     Z6, Z3, Z3
+	VMINPD     Z7, Z3, Z3
+	VMULPD     Z8, Z3, Z3
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z3
+	VADDPD     Z3, Z0, Z0
+	VSUBPD     Z3, Z0, Z0
+	VMULPD     Z9, Z0, Z0
+	VMULPD     Z10, Z0, Z0
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMOVUPD    rowsAVX512Constants<>+192(SB), K1, Z0
+	VCVTPD2PS  Z0, Y0
+	VMOVUPS    Y0, (AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowMostGridAVX512
+	VZEROUPPER
+	RET
+
+// func rowLeastGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX512F
+TEXT ·rowLeastGridAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Z6
+	VBROADCASTSD 8(SI), Z7
+	VBROADCASTSD 16(SI), Z8
+	VBROADCASTSD 24(SI), Z9
+	VBROADCASTSD 32(SI), Z10
+
+looprowLeastGridAVX512:
+	VCVTPS2PD  (CX), Z0
+	VCVTPS2PD  (BX), Z2
+	VMINPD     Z0, Z2, Z0
+	VPANDQ     rowsAVX512Constants<>+64(SB), Z0, Z3
+	VMOVUPD    Z0, Z4
+	VMAXPD     Z6, Z3, Z3
+	VMINPD     Z7, Z3, Z3
+	VMULPD     Z8, Z3, Z3
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z3
+	VADDPD     Z3, Z0, Z0
+	VSUBPD     Z3, Z0, Z0
+	VMULPD     Z9, Z0, Z0
+	VMULPD     Z10, Z0, Z0
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMOVUPD    rowsAVX512Constants<>+192(SB), K1, Z0
+	VCVTPD2PS  Z0, Y0
+	VMOVUPS    Y0, (AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowLeastGridAVX512
+	VZEROUPPER
+	RET
+
+// func rowLeakGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX512F
+TEXT ·rowLeakGridAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Z6
+	VBROADCASTSD 8(SI), Z7
+	VBROADCASTSD 16(SI), Z8
+	VBROADCASTSD 24(SI), Z9
+	VBROADCASTSD 32(SI), Z10
+
+looprowLeakGridAVX512:
+	VCVTPS2PD  (CX), Z0
+	VCVTPS2PD  (BX), Z2
+	VMULPD     Z2, Z0, Z1
+	VMAXPD     Z0, Z1, Z0
+	VPANDQ     rowsAVX512Constants<>+64(SB), Z0, Z3
+	VMOVUPD    Z0, Z4
+	VMAXPD     Z6, Z3, Z3
+	VMINPD     Z7, Z3, Z3
+	VMULPD     Z8, Z3, Z3
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z3
+	VADDPD     Z3, Z0, Z0
+	VSUBPD     Z3, Z0, Z0
+	VMULPD     Z9, Z0, Z0
+	VMULPD     Z10, Z0, Z0
+	VPTERNLOGQ $0xf8, rowsAVX512Constants<>+128(SB), Z4, Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMOVUPD    rowsAVX512Constants<>+192(SB), K1, Z0
+	VCVTPD2PS  Z0, Y0
+	VMOVUPS    Y0, (AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowLeakGridAVX512
+	VZEROUPPER
+	RET
+
 // func rowRoundGridAVX512(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 // Requires: AVX, AVX512F
 TEXT ·rowRoundGridAVX512(SB), NOSPLIT, $0-48
@@ -4102,6 +4303,48 @@ looprowRoundGridAVX512:
 	DECQ       DX
 	JNZ        looprowRoundGridAVX512
 	VZEROUPPER
+	RET
+
+// func rowHardSwishFloat32AVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·rowHardSwishFloat32AVX512(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    pixels+16(FP), DX
+	MOVQ    open+32(FP), BX
+	VMOVUPD rowsAVX512Constants<>+960(SB), Z8
+	VMOVUPD rowsAVX512Constants<>+1024(SB), Z9
+	VMOVUPD rowsAVX512Constants<>+1088(SB), Z10
+	VMOVUPD rowsAVX512Constants<>+1152(SB), Z11
+	VMOVUPD rowsAVX512Constants<>+1216(SB), Z12
+	XORQ    R8, R8
+
+nextrowHardSwishFloat32AVX512:
+	VCVTPS2PD (CX), Z0
+	VMAXPD    Z0, Z8, Z0
+	VADDPD    Z9, Z0, Z1
+	VMINPD    Z1, Z10, Z1
+	VMULPD    Z1, Z0, Z0
+	VDIVPD    Z10, Z0, Z0
+	VMULPD    Z11, Z0, Z2
+	VMULPD    Z12, Z0, Z3
+	VCMPPD    $0x03, Z0, Z0, K1
+	KMOVB     K1, DI
+	VCVTPD2PS Z2, Y2
+	VCVTPD2PS Z3, Y3
+	VPCMPD    $0x04, Y3, Y2, K1
+	KMOVB     K1, SI
+	VMOVUPS   Y2, (AX)
+	ORQ       DI, SI
+	MOVB      SI, (BX)
+	ORQ       SI, R8
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	INCQ      BX
+	DECQ      DX
+	JNZ       nextrowHardSwishFloat32AVX512
+	VZEROUPPER
+	MOVQ      R8, any+40(FP)
 	RET
 
 DATA rowsAVX2Constants<>+0(SB)/8, $0x7fffffffffffffff
@@ -4164,7 +4407,27 @@ DATA rowsAVX2Constants<>+448(SB)/8, $0x47efe00000000000
 DATA rowsAVX2Constants<>+456(SB)/8, $0x47efe00000000000
 DATA rowsAVX2Constants<>+464(SB)/8, $0x47efe00000000000
 DATA rowsAVX2Constants<>+472(SB)/8, $0x47efe00000000000
-GLOBL rowsAVX2Constants<>(SB), RODATA|NOPTR, $480
+DATA rowsAVX2Constants<>+480(SB)/8, $0xc008000000000000
+DATA rowsAVX2Constants<>+488(SB)/8, $0xc008000000000000
+DATA rowsAVX2Constants<>+496(SB)/8, $0xc008000000000000
+DATA rowsAVX2Constants<>+504(SB)/8, $0xc008000000000000
+DATA rowsAVX2Constants<>+512(SB)/8, $0x4008000000000000
+DATA rowsAVX2Constants<>+520(SB)/8, $0x4008000000000000
+DATA rowsAVX2Constants<>+528(SB)/8, $0x4008000000000000
+DATA rowsAVX2Constants<>+536(SB)/8, $0x4008000000000000
+DATA rowsAVX2Constants<>+544(SB)/8, $0x4018000000000000
+DATA rowsAVX2Constants<>+552(SB)/8, $0x4018000000000000
+DATA rowsAVX2Constants<>+560(SB)/8, $0x4018000000000000
+DATA rowsAVX2Constants<>+568(SB)/8, $0x4018000000000000
+DATA rowsAVX2Constants<>+576(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX2Constants<>+584(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX2Constants<>+592(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX2Constants<>+600(SB)/8, $0x3feffffffffffff8
+DATA rowsAVX2Constants<>+608(SB)/8, $0x3ff0000000000004
+DATA rowsAVX2Constants<>+616(SB)/8, $0x3ff0000000000004
+DATA rowsAVX2Constants<>+624(SB)/8, $0x3ff0000000000004
+DATA rowsAVX2Constants<>+632(SB)/8, $0x3ff0000000000004
+GLOBL rowsAVX2Constants<>(SB), RODATA|NOPTR, $640
 
 // func rowSumsAVX2(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)
 // Requires: AVX, FMA3, MMX+
@@ -7289,6 +7552,256 @@ looprowShiftGridAVX2:
 	VZEROUPPER
 	RET
 
+// func rowDivideGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowDivideGridAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Y6
+	VBROADCASTSD 8(SI), Y7
+	VBROADCASTSD 16(SI), Y8
+	VBROADCASTSD 24(SI), Y9
+	VBROADCASTSD 32(SI), Y10
+
+looprowDivideGridAVX2:
+	VCVTPS2PD  (CX), Y0
+	VCVTPS2PD  (BX), Y2
+	VDIVPD     Y2, Y0, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPS2PD  16(CX), Y0
+	VCVTPS2PD  16(BX), Y2
+	VDIVPD     Y2, Y0, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowDivideGridAVX2
+	VZEROUPPER
+	RET
+
+// func rowMostGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowMostGridAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Y6
+	VBROADCASTSD 8(SI), Y7
+	VBROADCASTSD 16(SI), Y8
+	VBROADCASTSD 24(SI), Y9
+	VBROADCASTSD 32(SI), Y10
+
+looprowMostGridAVX2:
+	VCVTPS2PD  (CX), Y0
+	VCVTPS2PD  (BX), Y2
+	VMAXPD     Y0, Y2, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPS2PD  16(CX), Y0
+	VCVTPS2PD  16(BX), Y2
+	VMAXPD     Y0, Y2, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowMostGridAVX2
+	VZEROUPPER
+	RET
+
+// func rowLeastGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowLeastGridAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Y6
+	VBROADCASTSD 8(SI), Y7
+	VBROADCASTSD 16(SI), Y8
+	VBROADCASTSD 24(SI), Y9
+	VBROADCASTSD 32(SI), Y10
+
+looprowLeastGridAVX2:
+	VCVTPS2PD  (CX), Y0
+	VCVTPS2PD  (BX), Y2
+	VMINPD     Y0, Y2, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPS2PD  16(CX), Y0
+	VCVTPS2PD  16(BX), Y2
+	VMINPD     Y0, Y2, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowLeastGridAVX2
+	VZEROUPPER
+	RET
+
+// func rowLeakGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowLeakGridAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	MOVQ         grid+40(FP), SI
+	VBROADCASTSD (SI), Y6
+	VBROADCASTSD 8(SI), Y7
+	VBROADCASTSD 16(SI), Y8
+	VBROADCASTSD 24(SI), Y9
+	VBROADCASTSD 32(SI), Y10
+
+looprowLeakGridAVX2:
+	VCVTPS2PD  (CX), Y0
+	VCVTPS2PD  (BX), Y2
+	VMULPD     Y2, Y0, Y1
+	VMAXPD     Y0, Y1, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPS2PD  16(CX), Y0
+	VCVTPS2PD  16(BX), Y2
+	VMULPD     Y2, Y0, Y1
+	VMAXPD     Y0, Y1, Y0
+	VPAND      rowsAVX2Constants<>+32(SB), Y0, Y3
+	VMOVUPD    Y0, Y4
+	VMAXPD     Y6, Y3, Y3
+	VMINPD     Y7, Y3, Y3
+	VMULPD     Y8, Y3, Y3
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y3, Y3
+	VADDPD     Y3, Y0, Y0
+	VSUBPD     Y3, Y0, Y0
+	VMULPD     Y9, Y0, Y0
+	VMULPD     Y10, Y0, Y0
+	VPAND      rowsAVX2Constants<>+64(SB), Y4, Y4
+	VPOR       Y4, Y0, Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VBLENDVPD  Y3, rowsAVX2Constants<>+96(SB), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        looprowLeakGridAVX2
+	VZEROUPPER
+	RET
+
 // func rowRoundGridAVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 // Requires: AVX, AVX2
 TEXT ·rowRoundGridAVX2(SB), NOSPLIT, $0-48
@@ -7347,6 +7860,69 @@ looprowRoundGridAVX2:
 	DECQ       DX
 	JNZ        looprowRoundGridAVX2
 	VZEROUPPER
+	RET
+
+// func rowHardSwishFloat32AVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
+// Requires: AVX
+TEXT ·rowHardSwishFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    pixels+16(FP), DX
+	MOVQ    open+32(FP), BX
+	VMOVUPD rowsAVX2Constants<>+480(SB), Y8
+	VMOVUPD rowsAVX2Constants<>+512(SB), Y9
+	VMOVUPD rowsAVX2Constants<>+544(SB), Y10
+	VMOVUPD rowsAVX2Constants<>+576(SB), Y11
+	VMOVUPD rowsAVX2Constants<>+608(SB), Y12
+	XORQ    R8, R8
+
+nextrowHardSwishFloat32AVX2:
+	VCVTPS2PD  (CX), Y0
+	VMAXPD     Y0, Y8, Y0
+	VADDPD     Y9, Y0, Y1
+	VMINPD     Y1, Y10, Y1
+	VMULPD     Y1, Y0, Y0
+	VDIVPD     Y10, Y0, Y0
+	VMULPD     Y11, Y0, Y2
+	VMULPD     Y12, Y0, Y3
+	VCMPPD     $0x03, Y0, Y0, Y1
+	VMOVMSKPD  Y1, DI
+	VCVTPD2PSY Y2, X2
+	VCVTPD2PSY Y3, X3
+	VPCMPEQD   X3, X2, X3
+	VMOVMSKPS  X3, SI
+	XORL       $0x0f, SI
+	VMOVUPS    X2, (AX)
+	ORQ        DI, SI
+	MOVB       SI, (BX)
+	ORQ        SI, R8
+	VCVTPS2PD  16(CX), Y4
+	VMAXPD     Y4, Y8, Y4
+	VADDPD     Y9, Y4, Y5
+	VMINPD     Y5, Y10, Y5
+	VMULPD     Y5, Y4, Y4
+	VDIVPD     Y10, Y4, Y4
+	VMULPD     Y11, Y4, Y6
+	VMULPD     Y12, Y4, Y7
+	VCMPPD     $0x03, Y4, Y4, Y5
+	VMOVMSKPD  Y5, DI
+	VCVTPD2PSY Y6, X6
+	VCVTPD2PSY Y7, X7
+	VPCMPEQD   X7, X6, X7
+	VMOVMSKPS  X7, SI
+	XORL       $0x0f, SI
+	VMOVUPS    X6, 16(AX)
+	ORQ        DI, SI
+	SHLL       $0x04, SI
+	ORB        SI, (BX)
+	ORQ        SI, R8
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	INCQ       BX
+	DECQ       DX
+	JNZ        nextrowHardSwishFloat32AVX2
+	VZEROUPPER
+	MOVQ       R8, any+40(FP)
 	RET
 
 // func rowReLUAVX2(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
@@ -7736,5 +8312,126 @@ looprowShiftFloat32AVX2:
 	ADDQ      $0x20, AX
 	DECQ      DX
 	JNZ       looprowShiftFloat32AVX2
+	VZEROUPPER
+	RET
+
+// func rowDivideFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowDivideFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	VMOVUPS      (BX), Y2
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y3
+	MOVL         $0x7fc00000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+
+looprowDivideFloat32AVX2:
+	VMOVUPS   (CX), Y0
+	VDIVPS    Y2, Y0, Y0
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y4, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       looprowDivideFloat32AVX2
+	VZEROUPPER
+	RET
+
+// func rowMostFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowMostFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	VMOVUPS      (BX), Y2
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y3
+	MOVL         $0x7fc00000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+
+looprowMostFloat32AVX2:
+	VMOVUPS   (CX), Y0
+	VMAXPS    Y0, Y2, Y0
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y4, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       looprowMostFloat32AVX2
+	VZEROUPPER
+	RET
+
+// func rowLeastFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowLeastFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	VMOVUPS      (BX), Y2
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y3
+	MOVL         $0x7fc00000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+
+looprowLeastFloat32AVX2:
+	VMOVUPS   (CX), Y0
+	VMINPS    Y0, Y2, Y0
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y4, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       looprowLeastFloat32AVX2
+	VZEROUPPER
+	RET
+
+// func rowLeakFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
+// Requires: AVX, AVX2
+TEXT ·rowLeakFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+24(FP), DX
+	MOVQ         s+32(FP), BX
+	VMOVUPS      (BX), Y2
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y3
+	MOVL         $0x7fc00000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+
+looprowLeakFloat32AVX2:
+	VMOVUPS   (CX), Y0
+	VMULPS    Y2, Y0, Y1
+	VMAXPS    Y0, Y1, Y0
+	VCMPPS    $0x03, Y0, Y0, Y5
+	VBLENDVPS Y5, Y4, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       looprowLeakFloat32AVX2
 	VZEROUPPER
 	RET

@@ -3,6 +3,7 @@ package asm
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -386,6 +387,29 @@ var rowApplications = []struct {
 		func(rn func(float64) float64, x, n, s float64) float64 { return x * s }},
 	{"shift", func(a *RowApply) RowFunc { return a.Shift },
 		func(rn func(float64) float64, x, n, s float64) float64 { return x + s }},
+	{"divide", func(a *RowApply) RowFunc { return a.Divide },
+		func(rn func(float64) float64, x, n, s float64) float64 { return x / s }},
+	{"most", func(a *RowApply) RowFunc { return a.Most },
+		func(rn func(float64) float64, x, n, s float64) float64 {
+			if s > x {
+				return s
+			}
+			return x
+		}},
+	{"least", func(a *RowApply) RowFunc { return a.Least },
+		func(rn func(float64) float64, x, n, s float64) float64 {
+			if s < x {
+				return s
+			}
+			return x
+		}},
+	{"leak", func(a *RowApply) RowFunc { return a.Leak },
+		func(rn func(float64) float64, x, n, s float64) float64 {
+			if y := rn(x * s); y > x {
+				return y
+			}
+			return x
+		}},
 	{"round", func(a *RowApply) RowFunc { return a.Round },
 		func(rn func(float64) float64, x, n, s float64) float64 { return x }},
 }
@@ -483,4 +507,56 @@ func BenchmarkRows(b *testing.B) {
 			})
 		}
 	}
+}
+
+// TestRowHardSwish: what is decided is the exact quotient rounded, and what is open is a NaN or may lie between two numbers.
+func TestRowHardSwish(t *testing.T) {
+	eachRows(t, func(t *testing.T, k *Rows) {
+		r := rand.New(rand.NewPCG(9, 9))
+		open := 0
+		for trial := range 400 {
+			pixels := 1 + trial%7
+			src, dst, flags := rowOf(r, pixels, trial%2 == 0), newGuarded[float32](8*pixels, 7), newGuarded[uint8](pixels, 7)
+			if trial%2 == 1 {
+				for i := range src.data() {
+					src.data()[i] = float32(r.NormFloat64()) * []float32{1, 4, 1e-3, 1e-9, 1e-42}[trial%5]
+				}
+			}
+			copy(src.data(), []float32{-3, 3, 0, float32(math.Copysign(0, -1)), float32(math.Inf(trial%2*2 - 1))})
+			any := k.HardSwish(dst.at(0), src.at(0), pixels, nil, flags.at(0))
+			src.check(t, "src")
+			dst.check(t, "dst")
+			flags.check(t, "flags")
+			all := uint8(0)
+			for _, f := range flags.data() {
+				all |= f
+			}
+			if (all != 0) != (any != 0) {
+				t.Fatalf("flags combined %b, want %b", any, all)
+			}
+			for i, x := range src.data() {
+				if flags.data()[i/8]>>(i%8)&1 != 0 {
+					open++
+					continue
+				}
+				var want float32
+				switch {
+				case x <= -3:
+					want = float32(math.Copysign(0, -1))
+				case x >= 3 || x == 0:
+					want = x
+				default:
+					v := new(big.Rat).SetFloat64(float64(x))
+					s := new(big.Rat).Add(v, big.NewRat(3, 1))
+					want, _ = s.Mul(s, v).Quo(s, big.NewRat(6, 1)).Float32()
+				}
+				if got := dst.data()[i]; math.Float32bits(got) != math.Float32bits(want) {
+					t.Fatalf("hardswish of %v is %v, want %v", x, got, want)
+				}
+			}
+		}
+		if open == 0 || open > 2000 {
+			t.Errorf("%d of some 12800 are open", open)
+		}
+	})
 }

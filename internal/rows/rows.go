@@ -108,6 +108,52 @@ func (r *Rounder) Shift(dst, x []float32, s *[8]float32) {
 	}
 }
 
+// Divide sets dst to rn(x / s), s one for each channel.
+func (r *Rounder) Divide(dst, x []float32, s *[8]float32) {
+	r.each(r.kernels.Divide, dst, x, s, func(x, s float64) float64 { return x / s })
+}
+
+// Most sets dst to the greater of x and s, one for each channel: to x where they are equal or it is NaN.
+func (r *Rounder) Most(dst, x []float32, s *[8]float32) {
+	r.each(r.kernels.Most, dst, x, s, func(x, s float64) float64 {
+		if s > x {
+			return s
+		}
+		return x
+	})
+}
+
+// Least sets dst to the lesser of x and s, as Most does.
+func (r *Rounder) Least(dst, x []float32, s *[8]float32) {
+	r.each(r.kernels.Least, dst, x, s, func(x, s float64) float64 {
+		if s < x {
+			return s
+		}
+		return x
+	})
+}
+
+// Leak sets dst to x where that is positive, else to rn(x s), s one for each channel: greater than 0, at most 1.
+func (r *Rounder) Leak(dst, x []float32, s *[8]float32) {
+	r.each(r.kernels.Leak, dst, x, s, func(x, s float64) float64 {
+		if x > 0 {
+			return x
+		}
+		return x * s
+	})
+}
+
+// each applies an operation of x and s, by its kernel if there is one.
+func (r *Rounder) each(kernel asm.RowFunc, dst, x []float32, s *[8]float32, of func(x, s float64) float64) {
+	if kernel != nil {
+		kernel(&dst[0], &x[0], &x[0], len(x)/8, s, &r.grid[0])
+		return
+	}
+	for i, v := range x {
+		dst[i] = r.round(of(float64(v), float64(s[i%8])))
+	}
+}
+
 // Round sets dst to rn(x). In Float32 it copies.
 func (r *Rounder) Round(dst, x []float32) {
 	switch {

@@ -44,6 +44,7 @@ func TestOperations(t *testing.T) {
 				for l := range s {
 					s[l] = float32(r.NormFloat64())
 				}
+				slopes := [8]float32{0x1.8p-3, 0x1.8p-3, 0x1.8p-3, 0x1.8p-3, 0x1.8p-3, 0x1.8p-3, 0x1.8p-3, 0x1.8p-3}
 				for name, op := range map[string]struct {
 					run  func(dst, x, n []float32)
 					want func(x, n, s float64) float64
@@ -58,6 +59,14 @@ func TestOperations(t *testing.T) {
 						func(x, n, s float64) float64 { return rn(x * s) }},
 					"shift": {func(dst, x, n []float32) { o.Shift(dst, x, &s) },
 						func(x, n, s float64) float64 { return rn(x + s) }},
+					"divide": {func(dst, x, n []float32) { o.Divide(dst, x, &s) },
+						func(x, n, s float64) float64 { return rn(x / s) }},
+					"most": {func(dst, x, n []float32) { o.Most(dst, x, &s) },
+						func(x, n, s float64) float64 { return rn(max(x, s)) }},
+					"least": {func(dst, x, n []float32) { o.Least(dst, x, &s) },
+						func(x, n, s float64) float64 { return rn(min(x, s)) }},
+					"leak": {func(dst, x, n []float32) { o.Leak(dst, x, &slopes) },
+						func(x, n, s float64) float64 { return max(x, rn(x*0x1.8p-3)) }},
 					"round": {func(dst, x, n []float32) { o.Round(dst, n) }, func(x, n, s float64) float64 { return rn(n) }},
 				} {
 					dst := make([]float32, len(x))

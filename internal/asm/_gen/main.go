@@ -12,6 +12,7 @@ import (
 var kernels = map[string]func(){
 	"act":      act,
 	"bytes":    bytesKernels,
+	"channels": channels,
 	"direct":   direct,
 	"fast":     fast,
 	"hash":     hashes,

@@ -28,6 +28,8 @@ func rowKernels() {
 		for _, o := range rowOperations {
 			o.grid(i)
 		}
+		t.floats(-3, 3, 6, 1-0x1p-50, 1+0x1p-50)
+		rowHardSwish(i)
 	}
 	rowReLU()
 	rowGather()
@@ -405,4 +407,62 @@ func rowGreatest() {
 	JNZ(LabelRef("nextGreatest"))
 	VZEROUPPER()
 	RET()
+}
+
+// rowHardSwish is x (x+3)/6 of an x that is -3 at least, where x+3 is 6 at most, in three roundings: it rounds the ends
+// of y's interval, and leaves open where they differ, or are NaN.
+func rowHardSwish(i isa) {
+	name := "rowHardSwishFloat32" + i.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, pixels int, grid *float64, open *uint8) (any uint64)")
+	Pragma("noescape")
+	Doc(name + " applies an activation: see asm/rows.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	n := Load(Param("pixels"), GP64()).(reg.GPVirtual)
+	open := Load(Param("open"), GP64()).(reg.GPVirtual)
+	constants := i.wide[8:13]
+	for k, v := range []float64{-3, 3, 6, 1 - 0x1p-50, 1 + 0x1p-50} {
+		VMOVUPD(i.float(v), constants[k])
+	}
+	least, three, six, low, high := constants[0], constants[1], constants[2], constants[3], constants[4]
+	bits, nans, some := GP64(), GP64(), GP64()
+	XORQ(some, some)
+	Label("next" + name)
+	for h := range i.halves() {
+		x, u, lo, hi := i.wide[4*h], i.wide[4*h+1], i.wide[4*h+2], i.wide[4*h+3]
+		VCVTPS2PD(i.halfPixel(src, h), x)
+		VMAXPD(x, least, x) // of two operands of which one is NaN they return the second
+		VADDPD(three, x, u)
+		VMINPD(u, six, u)
+		VMULPD(u, x, x)
+		VDIVPD(six, x, x)
+		VMULPD(low, x, lo)
+		VMULPD(high, x, hi)
+		i.nans(x, u, nans)
+		i.decideRow(float32Out, lo, hi, nil, bits.As32())
+		VMOVUPS(i.lower(lo), i.halfPixel(dst, h))
+		ORQ(nans, bits)
+		i.flag(h, bits, open)
+		ORQ(bits, some)
+	}
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(32), dst)
+	INCQ(open)
+	DECQ(n)
+	JNZ(LabelRef("next" + name))
+	VZEROUPPER()
+	Store(some, ReturnIndex(0))
+	RET()
+}
+
+// nans sets a bit for each lane that is NaN; t is scratch.
+func (i isa) nans(x, t reg.VecPhysical, bits reg.GPVirtual) {
+	const unordered = 3
+	if i.lanes == 8 {
+		VCMPPD(Imm(unordered), x, x, reg.K1)
+		KMOVB(reg.K1, bits.As32())
+		return
+	}
+	VCMPPD(Imm(unordered), x, x, t)
+	VMOVMSKPD(t, bits.As32())
 }

@@ -61,6 +61,24 @@ var rowOperations = []rowOperation{
 	{"Shift", false, // rn(x + s)
 		func(r *rounder, x, n reg.VecPhysical, s Op) { VADDPD(s, x, x) },
 		func(x, n, s, one reg.VecPhysical) { VADDPS(s, x, x) }},
+	{"Divide", false, // rn(x / s)
+		func(r *rounder, x, n reg.VecPhysical, s Op) { VDIVPD(s, x, x) },
+		func(x, n, s, one reg.VecPhysical) { VDIVPS(s, x, x) }},
+	{"Most", false, // of x and s: x if they are equal or x is NaN
+		func(r *rounder, x, n reg.VecPhysical, s Op) { VMAXPD(x, s.(reg.VecPhysical), x) },
+		func(x, n, s, one reg.VecPhysical) { VMAXPS(x, s, x) }},
+	{"Least", false,
+		func(r *rounder, x, n reg.VecPhysical, s Op) { VMINPD(x, s.(reg.VecPhysical), x) },
+		func(x, n, s, one reg.VecPhysical) { VMINPS(x, s, x) }},
+	{"Leak", false, // of rn(x s) and x the greater, x if they are equal or one is NaN
+		func(r *rounder, x, n reg.VecPhysical, s Op) {
+			VMULPD(s, x, n)
+			VMAXPD(x, n, x)
+		},
+		func(x, n, s, one reg.VecPhysical) {
+			VMULPS(s, x, n)
+			VMAXPS(x, n, x)
+		}},
 	{"Round", false, // rn(x)
 		func(r *rounder, x, n reg.VecPhysical, s Op) {}, nil},
 }
