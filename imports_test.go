@@ -85,7 +85,7 @@ var inward = map[string][]string{
 		"internal/fault", "internal/memory"},
 	"network": {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
 	"plan": {"act", "internal/asm", "conv", "fp16", "graph", "matmul", "noise", "norm", "pool",
-		"reduce", "tensor", "internal/par", "internal/rows", "internal/memory"},
+		"pointwise", "reduce", "tensor", "internal/par", "internal/rows", "internal/memory"},
 	"quantize": {"fp16", "tensor"},
 	"pointwise": {"fp16", "tensor", "internal/asm", "internal/double", "internal/elem", "internal/exact",
 		"internal/par", "internal/rows"},

@@ -284,3 +284,108 @@ func TestPlanStrides(t *testing.T) {
 	}
 	t.Log(ran)
 }
+
+// TestPlanChannels: convolutions of each channel by itself, of images, are the judge's: windows of any sides, strides,
+// dilations and padding, for channels that leave blocks unfilled, with numbers that are not finite; and no run but the
+// first allocates.
+func TestPlanChannels(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 42))
+	var space Space
+	ran := map[string]int{}
+	for trial := range 120 {
+		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
+		kh, kw, c := 1+r.IntN(5), 1+r.IntN(5), 2+r.IntN(20)
+		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}, Dilation: [2]int{1 + r.IntN(2), 1 + r.IntN(2)},
+			Pad: [4]int{r.IntN(3), r.IntN(3), r.IntN(3), r.IntN(3)}, Padding: Padding(r.IntN(4))}
+		n, h, w := 1+r.IntN(2), 2*kh+r.IntN(9), 2*kw+r.IntN(25)
+		src, weight := xs.make(r, fp16.Float32, n, c, h, w), ws.make(r, fp16.Float32, c, 1, kh, kw)
+		var bias []float64
+		if r.IntN(2) == 0 {
+			bias = ws.make(r, fp16.Float32, 1, 1, 1, c).Data
+		}
+		k := NewGroupedKernel(weight, bias, c)
+		oh, ow := p.OutSize(h, w, kh, kw)
+		want := tensor.New(fp16.Float32, n, c, oh, ow)
+		if trial%5 > 0 {
+			want.Data = bigref.Convolution(src, weight, bias, judged(p, c)).Round(fp16.Float32).Data
+		} else {
+			src.Data[r.IntN(len(src.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[trial/5%3]
+			Forward(want, src, k, p)
+		}
+		plan := k.Plan(fp16.Float32, n, h, w, p)
+		ran[plan.Name()]++
+		x := newTestImage(src.Format, n, c, h, w, plan.Frame()+r.IntN(2))
+		y := newTestImage(fp16.Float32, n, c, oh, ow, r.IntN(3))
+		x.From(src)
+		if min(h, w) <= x.Frame {
+			continue
+		}
+		if x.Frame > 0 {
+			x.FillFrame(p.Padding)
+		}
+		plan.Run(y, x, &space)
+		got := tensor.New(fp16.Float32, n, c, oh, ow)
+		y.To(got)
+		sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v", trial,
+			xs.name, ws.name, src.Dims(), weight.Dims(), p))
+		if !plan.none() {
+			if n := testing.AllocsPerRun(1, func() { plan.Run(y, x, &space) }); n > 0 {
+				t.Errorf("%s: %v allocations", plan.Name(), n)
+			}
+		}
+	}
+	t.Log(ran)
+}
+
+// TestPlanGathered: convolutions of images by windows that are not square, or not padded by their half, are the
+// judge's: any strides, dilations and padding, for channels that leave blocks unfilled, with numbers that are not
+// finite; and no run but the first allocates.
+func TestPlanGathered(t *testing.T) {
+	r := rand.New(rand.NewPCG(43, 44))
+	var space Space
+	ran := map[string]int{}
+	for trial := range 120 {
+		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
+		kh, kw, c, oc := 1+r.IntN(5), 1+r.IntN(5), 6+r.IntN(20), 1+r.IntN(20)
+		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}, Dilation: [2]int{1 + r.IntN(2), 1 + r.IntN(2)},
+			Pad: [4]int{r.IntN(3), r.IntN(3), r.IntN(3), r.IntN(3)}, Padding: Padding(r.IntN(4))}
+		n, h, w := 1+r.IntN(2), 2*kh+r.IntN(9), 2*kw+r.IntN(25)
+		src, weight := xs.make(r, fp16.Float32, n, c, h, w), ws.make(r, fp16.Float32, oc, c, kh, kw)
+		var bias []float64
+		if r.IntN(2) == 0 {
+			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
+		}
+		k := NewKernel(weight, bias)
+		f := formats[trial%len(formats)]
+		oh, ow := p.OutSize(h, w, kh, kw)
+		want := tensor.New(f, n, oc, oh, ow)
+		if trial%5 > 0 {
+			want.Data = bigref.Convolution(src, weight, bias, judged(p, 1)).Round(f).Data
+		} else {
+			src.Data[r.IntN(len(src.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[trial/5%3]
+			Forward(want, src, k, p)
+		}
+		plan := k.Plan(f, n, h, w, p)
+		ran[plan.Name()]++
+		x := newTestImage(src.Format, n, c, h, w, plan.Frame()+r.IntN(2))
+		y := newTestImage(f, n, oc, oh, ow, r.IntN(3))
+		x.From(src)
+		if min(h, w) <= x.Frame {
+			continue
+		}
+		if x.Frame > 0 {
+			x.FillFrame(p.Padding)
+		}
+		plan.Run(y, x, &space)
+		got := tensor.New(f, n, oc, oh, ow)
+		y.To(got)
+		sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v", trial,
+			xs.name, ws.name, src.Dims(), weight.Dims(), p))
+		if !plan.none() {
+			if n := testing.AllocsPerRun(1, func() { plan.Run(y, x, &space) }); n > 0 {
+				t.Errorf("%s: %v allocations", plan.Name(), n)
+			}
+		}
+	}
+	t.Log(ran)
+}

@@ -37,6 +37,7 @@ type Kernel struct {
 	wides       map[int]*wideWeights     // by the outputs of a panel
 	singles     map[int]*fastWeights     // the same
 	tapped      map[int]*fastTapsWeights // the same
+	byChannel   *channelWeights          // of groups of one channel
 
 	asWhole  *whole.Lines // the weights of each output, nil if they are other numbers
 	lookedAt bool         // for asWhole
@@ -221,6 +222,9 @@ func (k *Kernel) Bytes() int64 {
 	}
 	for _, w := range k.tapped {
 		parts += 4 * int64(len(w.packed)+len(w.bias))
+	}
+	if w := k.byChannel; w != nil {
+		n += 8 * (len(w.packed) + len(w.tables))
 	}
 	for _, w := range k.inBlocks {
 		n += 8 * (len(w.packed) + len(w.tables))

@@ -20,7 +20,8 @@ type direct struct {
 	src, dst *Image
 	space    *Space
 
-	stride        int
+	p             Params
+	stride        int // of a window that is padded by its half
 	gathers       bool
 	own           bool // units take the norms of their pixels, which are their windows
 	groups        int  // of pixels, in a line
@@ -44,12 +45,15 @@ type direct struct {
 }
 
 func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8),
-	dst, src *Image, stride int, space *Space) *direct {
+	dst, src *Image, p Params, space *Space) *direct {
 	g := &space.direct
 	tasks, taps := g.tasks, g.taps[:0]
 	*g = direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src,
-		dst: dst, space: space, tasks: tasks, taps: taps, stride: stride, groups: (dst.W + w.Tiles - 1) / w.Tiles,
-		panels: (k.oc + w.Outputs - 1) / w.Outputs, height: (dst.H-1)*stride + k.kh, width: (dst.W-1)*stride + k.kw}
+		dst: dst, space: space, tasks: tasks, taps: taps, p: p, groups: (dst.W + w.Tiles - 1) / w.Tiles,
+		panels: (k.oc + w.Outputs - 1) / w.Outputs}
+	sy, dy := p.steps(0)
+	sx, dx := p.steps(1)
+	g.stride, g.height, g.width = sy, (dst.H-1)*sy+(k.kh-1)*dy+1, (dst.W-1)*sx+(k.kw-1)*dx+1
 	space.anchored.begin(w, k, src)
 	if tasks.unit == nil { // once: functions of methods are allocated
 		g.tasks.norms, g.tasks.rows, g.tasks.window = g.measure, g.sumRow, g.sumColumn
@@ -65,7 +69,7 @@ func (g *direct) run() {
 	g.phases = min(g.stride, k)
 	g.phaseHeight, g.phaseWidth = (g.height+g.stride-1)/g.stride, (g.width+g.stride-1)/g.stride
 	g.share()
-	if g.own = k == 1 && g.stride == 1 && g.shares == 1; !g.own {
+	if g.own = k == 1 && g.k.usual(g.p) && g.stride == 1 && g.shares == 1; !g.own {
 		par.For(n*g.height, g.tasks.norms)
 		g.rows = grown(&g.space.rows, n*g.height*d.W)
 		par.For(n*g.height, g.tasks.rows)

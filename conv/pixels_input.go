@@ -6,7 +6,7 @@ import (
 
 // measure takes the norms of a line of pixels.
 func (g *direct) measure(i int) {
-	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.k.kh/2, -(g.k.kw / 2))
+	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.p.Pad[0], -g.p.Pad[1])
 }
 
 // sumRow sums the squares of a line of norms over the lines of windows.
@@ -17,14 +17,15 @@ func (g *direct) sumRow(i int) {
 		in[x] = v * v
 	}
 	clear(out)
+	stride, dilation := g.p.steps(1)
 	for j := range g.k.kw {
-		if g.stride > 1 {
+		if stride > 1 {
 			for x := range out {
-				out[x] += in[j+x*g.stride]
+				out[x] += in[j*dilation+x*stride]
 			}
 			continue
 		}
-		for x, v := range in[j:][:w] {
+		for x, v := range in[j*dilation:][:w] {
 			out[x] += v
 		}
 	}
@@ -35,8 +36,9 @@ func (g *direct) sumColumn(i int) {
 	w, h := g.dst.W, g.dst.H
 	out := g.norms[i*w:][:w]
 	clear(out)
+	stride, dilation := g.p.steps(0)
 	for j := range g.k.kh {
-		for x, v := range g.rows[(i/h*g.height+i%h*g.stride+j)*w:][:w] {
+		for x, v := range g.rows[(i/h*g.height+i%h*stride+j*dilation)*w:][:w] {
 			out[x] += v
 		}
 	}
@@ -76,7 +78,8 @@ func (g *direct) at(y, phase int) int {
 // gather makes V of the pixels of some lines, cut after cut, and in that group after group: of
 // each tap the channels.
 func (g *direct) gather(s *worker, n, lo, hi int) {
-	d, k, blocks := g.dst, g.k.kh, g.src.Blocks()
+	d, blocks := g.dst, g.src.Blocks()
+	step, _ := g.p.steps(1)
 	groups := ((hi-lo)*d.W + g.Tiles - 1) / g.Tiles
 	s.v = aligned(&s.memory[0], groups*g.weights.terms*g.Tiles)
 	for y, at := lo, 0; y < hi; y++ {
@@ -89,11 +92,17 @@ func (g *direct) gather(s *worker, n, lo, hi int) {
 				first, end := g.cut(i)
 				to := (first*groups+at/g.Tiles*(end-first))*blocks*g.Tiles*block + at%g.Tiles*block
 				for t := first; t < end; t++ {
-					from := g.src.at(n, 0, y*g.stride+t/k-k/2, x*g.stride+t%k-k/2)
-					g.Widen(&g.src.data[from], g.src.plane*4, g.stride*block*4, &s.v[to], blocks, pixels)
+					g.Widen(&g.src.data[g.first(n, 0, t, y, x)], g.src.plane*4, step*block*4, &s.v[to], blocks, pixels)
 					to += blocks * g.Tiles * block
 				}
 			}
 		}
 	}
+}
+
+// first returns where a pixel of the result reads a tap of a block of channels.
+func (g *direct) first(n, b, t, y, x int) int {
+	sy, dy := g.p.steps(0)
+	sx, dx := g.p.steps(1)
+	return g.src.at(n, b, y*sy+t/g.k.kw*dy-g.p.Pad[0], x*sx+t%g.k.kw*dx-g.p.Pad[1])
 }

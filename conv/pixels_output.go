@@ -48,7 +48,7 @@ func (g *direct) finish(s *worker, m int, finite bool, n, y, o int) {
 	if open == 0 {
 		return
 	}
-	all := g.stride == 1 && many(open, d.W*(end-first))
+	all := g.stride == 1 && g.k.usual(g.p) && many(open, d.W*(end-first))
 	for x := 0; x < d.W; x += 4 {
 		w := min(4, d.W-x)
 		if window := slices.Max(norms[x : x+w]); all && window <= math.MaxFloat64 {
@@ -69,8 +69,18 @@ func (g *direct) finish(s *worker, m int, finite bool, n, y, o int) {
 
 // resolve returns an output that the guard left open.
 func (g *direct) resolve(s *worker, at, _ place) float64 {
-	k := g.k.kh
-	w := g.weights.direct[at.o*g.src.Blocks()*k*k*block:][:g.src.Blocks()*k*k*block]
-	at.y, at.x = at.y*g.stride, at.x*g.stride // in the source
-	return s.settle(g.dst.Format, g.src, w, k, g.k.bias[at.o], at)
+	taps, blocks, bias := g.k.kh*g.k.kw, g.src.Blocks(), g.k.bias[at.o]
+	w := g.weights.direct[at.o*blocks*taps*block:][:blocks*taps*block]
+	if g.k.usual(g.p) {
+		at.y, at.x = at.y*g.stride, at.x*g.stride // in the source
+		return s.settle(g.dst.Format, g.src, w, g.k.kh, bias, at)
+	}
+	s.terms = s.terms[:0]
+	for i := range blocks * taps {
+		pixel := g.src.data[g.first(at.n, i/taps, i%taps, at.y, at.x):][:block]
+		for j, v := range pixel {
+			s.terms = append(s.terms, float64(float64(v)*float64(w[i*block+j])))
+		}
+	}
+	return s.exactly(g.dst.Format, bias)
 }

@@ -16,7 +16,7 @@ type pixelWeights struct {
 }
 
 // gathered reports whether what a pixel reads is gathered.
-func (k *Kernel) gathered() bool { return k.kh <= 3 && k.ic >= block || k.kh == 1 }
+func (k *Kernel) gathered() bool { return k.kh <= 3 && k.ic >= block || k.kh == 1 || k.kh != k.kw }
 
 // term returns the channel and the place in the window of a term: they follow each other in
 // the window, channel by channel, and where they are gathered in the channels, tap by tap.

@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/tensor"
@@ -40,11 +42,13 @@ type Plan struct {
 	engine
 }
 
-// engine is how a convolution that pads by half of its window is computed on images: by
-// Winograd's method (stride 1), or tap by tap, or neither. One in groups of whole blocks
-// of channels is computed group by group.
+// engine is how a convolution is computed on images: one that pads by half of its window by
+// Winograd's method (stride 1), or tap by tap, one of enough channels with any other window tap by tap, or neither.
+// One in groups of whole blocks of channels is computed group by group.
 type engine struct {
 	stride int
+	window Params
+	alone  bool // each channel by itself
 	ran    string
 	format int // among the kernels
 	form   *asm.Form
@@ -64,7 +68,7 @@ func (k *Kernel) engine(f fp16.Format, stride, pixels int) (e engine, ok bool) {
 		}
 		return e, true
 	}
-	e.stride = stride
+	e.stride, e.window = stride, Square(stride, k.kh/2, Zeros)
 	format, known := kernelFormats[f]
 	if !known || f == fp16.Float64 || !k.finite || !k.finiteBias || !k.float32 || k.kh != k.kw || k.kh%2 == 0 {
 		return e, false
@@ -84,7 +88,29 @@ func (k *Kernel) engine(f fp16.Format, stride, pixels int) (e engine, ok bool) {
 	return e, false
 }
 
-func (e *engine) none() bool { return !e.fast && e.wino == nil && e.pixels == nil }
+// usual reports whether a geometry is that of a square window, padded by its half, and one stride.
+func (k *Kernel) usual(p Params) bool {
+	stride, _ := p.steps(0)
+	q := Square(stride, k.kh/2, p.Padding)
+	for axis := range p.Stride {
+		p.Stride[axis], p.Dilation[axis] = p.steps(axis)
+		q.Dilation[axis] = 1
+	}
+	return k.kh == k.kw && k.kh%2 == 1 && p == q
+}
+
+// leastGathered are the fewest input channels, and the fewest pixels, for which windows of any geometry are gathered:
+// with fewer blocks of channels, and tiles of pixels, are too empty.
+var leastGathered = [2]int{6, 13}
+
+// gathers reports whether there is a kernel for a window of any geometry.
+func (k *Kernel) gathers(f fp16.Format, p Params, pixels int) bool {
+	_, known := kernelFormats[f]
+	return known && f != fp16.Float64 && asm.PixelKernels() != nil && k.groups == nil && k.finite &&
+		k.finiteBias && k.float32 && !k.usual(p) && k.gathered() && k.ic >= leastGathered[0] && pixels >= leastGathered[1]
+}
+
+func (e *engine) none() bool { return !e.fast && !e.alone && e.wino == nil && e.pixels == nil }
 
 // run convolves src, whose frame holds the padding, into dst.
 func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
@@ -113,7 +139,7 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 		newWino(k, e.form, e.wino, e.format, dst, src, s).run()
 		return
 	}
-	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, e.stride, s).run()
+	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, e.window, s).run()
 }
 
 // Plan prepares a convolution, with results of format f, of images of [n,C,h,w]. Other
@@ -133,8 +159,16 @@ func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
 	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
 	if k.fastFor(f, p) {
 		plan.engine = k.fastEngine(max(p.Stride[0], 1), oh*ow)
+	} else if k.channelwise(f) {
+		plan.engine = engine{alone: true, ran: "convolution by channel " + asm.ISA()}
+		k.channels()
+		return plan
 	} else if p == Square(p.Stride[0], k.kh/2, p.Padding) {
 		plan.engine, _ = k.engine(f, max(p.Stride[0], 1), n*oh*ow)
+	}
+	if plan.none() && k.gathers(f, p, n*oh*ow) {
+		pixels := asm.PixelKernels()
+		plan.engine = engine{window: p, pixels: pixels, format: kernelFormats[f], ran: "direct convolution " + asm.ISA()}
 	}
 	for _, g := range k.parts() {
 		if plan.quick != nil {
@@ -174,6 +208,9 @@ func (p *Plan) Frame() int {
 	if p.none() {
 		return 0
 	}
+	if p.alone || p.pixels != nil && !p.k.usual(p.p) {
+		return slices.Max(p.p.Pad[:])
+	}
 	return p.k.kh / 2
 }
 
@@ -191,6 +228,9 @@ func (p *Plan) Run(dst, src *Image, s *Space) {
 		dst.From(y)
 	case src.H != p.sh || src.W != p.sw || src.Frame < p.Frame():
 		panic("conv: images of another shape or frame than the plan's")
+	case p.alone:
+		asm.Ran(p.ran)
+		runChannels(p.k, p.p, dst, src, s)
 	default:
 		if p.quick != nil {
 			src = ownFrame(src, p.Frame(), p.quick.form.Tile, p.p.Padding)

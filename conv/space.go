@@ -27,6 +27,7 @@ type Space struct {
 	fastTaps fastTaps
 	gather   fastGather
 	direct   direct
+	channels channels
 	anchored anchored
 }
 
@@ -146,27 +147,33 @@ func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias floa
 			return f.Round(odd)
 		}
 	}
-	terms, sum := s.terms[:0], bias
+	s.terms = s.terms[:0]
 	for b := range src.Blocks() {
 		for i := range k {
 			line := src.data[src.at(at.n, b, at.y+i-k/2, at.x-k/2):][:k*block]
 			for j, p := range w[(b*k+i)*k*block:][:k*block] {
-				v := float64(float64(line[j]) * float64(p))
-				terms = append(terms, v)
-				sum += v
+				s.terms = append(s.terms, float64(float64(line[j])*float64(p)))
 			}
 		}
 	}
-	terms = append(terms, bias)
-	s.terms = terms
-	if sum-sum != 0 { // as above
+	return s.exactly(f, bias)
+}
+
+// exactly returns the sum of terms, products of float32 numbers, and a bias, rounded once.
+func (s *worker) exactly(f fp16.Format, bias float64) float64 {
+	sum := bias
+	for _, v := range s.terms {
+		sum += v
+	}
+	s.terms = append(s.terms, bias)
+	if sum-sum != 0 { // what IEEE 754 makes of the infinities and NaNs of the terms, as sums do not overflow
 		return f.Round(sum)
 	}
-	if odd, ok := exact.Words(terms, 0); ok {
+	if odd, ok := exact.Words(s.terms, 0); ok {
 		return f.Round(odd)
 	}
 	var all exact.Sum
-	for _, p := range terms {
+	for _, p := range s.terms {
 		all.Add(p)
 	}
 	return f.Round(all.Odd())

@@ -6,19 +6,24 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/matmul"
 	"github.com/refrun/refrun/tensor"
 )
 
-// A convolution of few pixels is computed as a product of matrices: what a pixel reads is a row, in the order of a
-// weight's numbers. Kernels of convolutions have pixels side by side, and those of products have outputs. It is the
-// same sum, rounded once, and so has the same bits.
+// A convolution of few pixels, or with a window for which there is no kernel of images, is computed as a product of
+// matrices: what a pixel reads is a row, in the order of a weight's numbers. Kernels of convolutions of tensors have
+// pixels of a line side by side, and those of products have outputs. It is the same sum, rounded once, and so has the
+// same bits.
 
-// Results of at most fewPixels pixels and at least manyOutputs channels are products: a kernel's tile has more pixels,
-// and a panel as many outputs. The numbers change no result.
+// Results of at most fewPixels pixels, or by other windows, and at least manyOutputs channels are products: a kernel's
+// tile has more pixels, and a panel as many outputs. Some rows are gathered at a time, of patchNumbers numbers or at
+// least leastRows. These numbers change no result.
 const (
-	fewPixels   = 8
-	manyOutputs = 12
+	fewPixels    = 8
+	manyOutputs  = 12
+	patchNumbers = 1 << 16
+	leastRows    = 48
 )
 
 // pixelRows is the memory of such a product.
@@ -34,10 +39,12 @@ func matrix(t *tensor.Tensor, f fp16.Format, rows, columns int) {
 	t.Format, t.Shape, t.Data = f, append(t.Shape[:0], rows, columns), t.Data[:rows*columns]
 }
 
-// few sets y to a convolution of few pixels of x with constant weights, or reports that it is none.
+// few sets y to a convolution of few pixels of x, or by an unusual window, with constant weights, or reports that it is
+// none.
 func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) bool {
 	pixels := y.N() * y.H() * y.W()
-	if pixels > fewPixels || y.C() < manyOutputs || groups > 1 || g.Padding != conv.Zeros {
+	usual := kh == kw && kh%2 == 1 && g == conv.Square(g.Stride[0], kh/2, conv.Zeros)
+	if usual && pixels > fewPixels || y.C() < manyOutputs || groups > 1 || g.Padding != conv.Zeros || pixels == 0 {
 		return false
 	}
 	if c.Mode.Fast || c.Mode.BiasApart() || y.Format == fp16.Float64 {
@@ -47,18 +54,30 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 	if weights == nil {
 		return false
 	}
-	w := pixelRowsPool.Get().(*pixelRows)
-	defer pixelRowsPool.Put(w)
 	inner, outputs := weights.Shape()
-	matrix(&w.rows, x.Format, pixels, inner)
-	rowsOf(w.rows.Data, x, y.H(), y.W(), kh, kw, g)
-	matrix(&w.sums, y.Format, pixels, outputs)
-	weights.Forward(&w.sums, &w.rows)
-	area := y.H() * y.W()
-	for i, v := range w.sums.Data {
-		p, o := i/outputs, i%outputs
-		y.Data[(p/area*outputs+o)*area+p%area] = v
-	}
+	each := max(leastRows, patchNumbers/inner/leastRows*leastRows)
+	p := newPatches(x, y.H(), y.W(), kh, kw, g)
+	par.For((pixels+each-1)/each, func(i int) {
+		w := pixelRowsPool.Get().(*pixelRows)
+		defer pixelRowsPool.Put(w)
+		first, n := i*each, min(each, pixels-i*each)
+		matrix(&w.rows, x.Format, n, inner)
+		p.rows(w.rows.Data, first, n)
+		matrix(&w.sums, y.Format, n, outputs)
+		weights.Forward(&w.sums, &w.rows)
+		area := y.H() * y.W()
+		for from := first; from < first+n; {
+			some := min(first+n-from, area-from%area) // of one sample
+			sums := w.sums.Data[(from-first)*outputs:][:some*outputs]
+			for o := range outputs {
+				to := y.Data[(from/area*outputs+o)*area+from%area:][:some]
+				for k := range to {
+					to[k] = sums[k*outputs+o]
+				}
+			}
+			from += some
+		}
+	})
 	return true
 }
 
@@ -87,26 +106,56 @@ func (c *Call) columns() *matmul.Kernel {
 	}).(*matmul.Kernel)
 }
 
-// rowsOf sets rows to what the pixels of a result of size oh x ow read of x.
-func rowsOf(rows []float64, x *tensor.Tensor, oh, ow, kh, kw int, g conv.Params) {
-	step := func(axis int) (stride, dilation int) { return max(g.Stride[axis], 1), max(g.Dilation[axis], 1) }
-	sy, dy := step(0)
-	sx, dx := step(1)
-	at := 0
-	for p := range x.N() * oh * ow {
-		n, top, left := p/ow/oh, p/ow%oh*sy-g.Pad[0], p%ow*sx-g.Pad[1]
-		for channel := range x.C() {
-			plane := x.Plane(n, channel)
-			for i := range kh {
-				row := top + i*dy
-				for j := range kw {
-					if col := left + j*dx; row >= 0 && row < x.H() && col >= 0 && col < x.W() {
-						rows[at] = plane[row*x.W()+col]
-					} else {
-						rows[at] = 0
-					}
-					at++
+// patches are what the pixels of a result read of x.
+type patches struct {
+	x              *tensor.Tensor
+	oh, ow, kh, kw int
+	stride, step   [2]int // of pixels and of taps
+	top, left      int
+	taps           []int // of a pixel inside, from its first one
+}
+
+func newPatches(x *tensor.Tensor, oh, ow, kh, kw int, g conv.Params) *patches {
+	p := &patches{x: x, oh: oh, ow: ow, kh: kh, kw: kw, top: g.Pad[0], left: g.Pad[1]}
+	for axis := range p.step {
+		p.stride[axis], p.step[axis] = max(g.Stride[axis], 1), max(g.Dilation[axis], 1)
+	}
+	for channel := range x.C() {
+		for i := range kh {
+			for j := range kw {
+				p.taps = append(p.taps, (channel*x.H()+i*p.step[0])*x.W()+j*p.step[1])
+			}
+		}
+	}
+	return p
+}
+
+// rows sets rows to what n pixels from one on read.
+func (p *patches) rows(rows []float64, first, n int) {
+	x, h, w := p.x, p.x.H(), p.x.W()
+	inner := len(p.taps)
+	for k := range n {
+		pixel, row := first+k, rows[k*inner:][:inner]
+		sample := x.Data[pixel/p.ow/p.oh*x.C()*h*w:][:x.C()*h*w]
+		top, left := pixel/p.ow%p.oh*p.stride[0]-p.top, pixel%p.ow*p.stride[1]-p.left
+		if top >= 0 && left >= 0 && top+(p.kh-1)*p.step[0] < h && left+(p.kw-1)*p.step[1] < w {
+			from := sample[top*w+left:]
+			if p.step[1] == 1 && p.kw > 8 {
+				for t := 0; t < inner; t += p.kw {
+					copy(row[t:t+p.kw], from[p.taps[t]:])
 				}
+				continue
+			}
+			for t, at := range p.taps {
+				row[t] = from[at]
+			}
+			continue
+		}
+		for t := range row {
+			row[t] = 0
+			line, column := top+t/p.kw%p.kh*p.step[0], left+t%p.kw*p.step[1]
+			if line >= 0 && line < h && column >= 0 && column < w {
+				row[t] = sample[(t/p.kw/p.kh*h+line)*w+column]
 			}
 		}
 	}

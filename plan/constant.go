@@ -31,7 +31,8 @@ func byChannel(v []float64) [][8]float32 {
 	return s
 }
 
-// withConstants compiles an operation on an image of float32 numbers and a constant: one number, or one of each channel.
+// withConstants compiles an operation on an image of float32 numbers and a constant: one number, or one of each
+// channel.
 func (c *compiler) withConstants(i int, op graph.Binary, d *describer) bool {
 	n, to := &c.g.Nodes[i], c.p.program.Type(c.g.Nodes[i].Out[0])
 	k := slices.IndexFunc(n.In, func(v int) bool { return c.values[v] != nil })
@@ -79,8 +80,8 @@ func (c *compiler) ofChannels(v int, by []float64) bool {
 	return true
 }
 
-// withConstant returns what rows do with numbers, the first operand or the second, and constants, which it may set anew;
-// nil if there is nothing.
+// withConstant returns what rows do with numbers, the first operand or the second, and constants, which it may set
+// anew; nil if there is nothing.
 func withConstant(op pointwise.Op, by []float64, first bool) func(dst, x []float32, s *[8]float32) {
 	r := rows.New(fp16.Float32)
 	is := func(what func(v float64) bool) bool { return slices.ContainsFunc(by, what) }

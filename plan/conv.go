@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
@@ -25,17 +26,17 @@ func (c *convPass) run(p *Plan) {
 }
 
 // fits reports whether a convolution of an image with constant weights has a pass: an
-// odd window that is padded by its half, as far as the image has the pixels for it. One in
+// odd window that is padded by its half, as far as the image has the pixels for it, or any other with a kernel. One in
 // groups needs a kernel for them; one in a single group may also go tap by tap.
 func (c *compiler) fits(i int, op graph.Conv) bool {
 	n := &c.g.Nodes[i]
 	x, s := c.p.program.Type(n.In[0]).Shape, c.g.Values[n.In[1]].Const.Shape
 	g, err := op.Geometry(s[2], s[3])
-	if err != nil || s[2] != s[3] || s[2]%2 == 0 || g != conv.Square(g.Stride[0], s[2]/2, op.Padding) ||
-		min(x[2], x[3]) <= s[2]/2 {
+	if err != nil || min(x[2], x[3]) <= slices.Max(g.Pad[:]) {
 		return false
 	}
-	if op.Groups <= 1 && g.Stride[0] <= 1 {
+	usual := s[2] == s[3] && s[2]%2 == 1 && g == conv.Square(g.Stride[0], s[2]/2, op.Padding)
+	if usual && op.Groups <= 1 && g.Stride[0] <= 1 {
 		return true
 	}
 	k, to := c.kernel(i, op)

@@ -89,7 +89,8 @@ func TestRowsOfOperations(t *testing.T) {
 		{"leaky_relu", map[string]float64{"negative_slope": 0}}, {"leaky_relu", map[string]float64{"negative_slope": -0.3}},
 		{"leaky_relu", map[string]float64{"negative_slope": 3}}, {"relu6", nil}, {"hardtanh", nil},
 		{"clip", map[string]float64{"min": 0.3}}, {"clip", map[string]float64{"max": 0.1}},
-		{"clip", map[string]float64{"min": 0, "max": math.Copysign(0, -1)}}, {"clip", map[string]float64{"min": 2, "max": -0.7}},
+		{"clip", map[string]float64{"min": 0, "max": math.Copysign(0, -1)}},
+		{"clip", map[string]float64{"min": 2, "max": -0.7}},
 		{"hardswish", nil}, {"hardsigmoid", nil},
 	} {
 		f, err := Parse(c.name, c.params)
@@ -110,7 +111,8 @@ func TestRowsOfOperations(t *testing.T) {
 					}
 					f.Rows(format)(dst, src)
 					for i, x := range src {
-						if want := float32(f.fn.at(float64(x), f.in(format), format)); math.Float32bits(dst[i]) != math.Float32bits(want) {
+						want := float32(f.fn.at(float64(x), f.in(format), format))
+						if math.Float32bits(dst[i]) != math.Float32bits(want) {
 							t.Fatalf("%s, %v, %v: %x becomes %x, want %x", f, isa, format, x, dst[i], want)
 						}
 					}

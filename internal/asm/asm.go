@@ -1,7 +1,8 @@
 // Package asm is the room of the fast kernels: which instruction sets this CPU has, which one runs, and the kernels
 // themselves, for the packages of operations. They stand in tables, a struct of functions for each purpose and set: an
 // operation takes the table of the set that runs (ActKernels, BytesKernels, ChannelKernels, DirectKernels, HashKernels,
-// LineKernels, MeasureKernels, NormKernels, NoiseKernels, PixelKernels, RowKernels, SingleKernels, UnitKernels, WinogradKernels)
+// LineKernels, MeasureKernels, NormKernels, NoiseKernels, PixelKernels, RowKernels, SingleKernels, UnitKernels,
+// WinogradKernels)
 // once and calls through it, a row or a tile at a time. Every kernel is written by the generator in _gen. The backend
 // called purego has none of them: packages compute in plain Go there. Results do not depend on the choice, by contract.
 package asm

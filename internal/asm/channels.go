@@ -9,7 +9,8 @@ type Channels struct {
 	// the products in order from zero, by one fused multiply-add each, and b, and a that of their magnitudes, it rounds
 	// y - ea and y + ea to float32. It stores the former, and in open a byte for each pixel with a bit for each channel
 	// that this leaves open: where the two differ in any bit, or y is NaN. any is the bits of open, combined.
-	Convolve func(src *float32, step int, taps *int, n int, w, table *float64, dst *float32, pixels int, open *uint8) (any uint64)
+	Convolve func(src *float32, step int, taps *int, n int, w, table *float64,
+		dst *float32, pixels int, open *uint8) (any uint64)
 }
 
 // ChannelKernels returns the kernels of the backend that runs, nil if it has none.

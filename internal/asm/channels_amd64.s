@@ -19,16 +19,16 @@ GLOBL channelsAVX512Constants<>(SB), RODATA|NOPTR, $64
 TEXT ·channelsConvolveAVX512(SB), NOSPLIT, $0-80
 	MOVQ    src+0(FP), AX
 	MOVQ    step+8(FP), CX
-	MOVQ    dst+48(FP), DX
-	MOVQ    pixels+56(FP), BX
-	MOVQ    open+64(FP), SI
-	MOVQ    table+40(FP), DI
+	MOVQ    table+40(FP), DX
+	MOVQ    dst+48(FP), BX
+	MOVQ    pixels+56(FP), SI
+	MOVQ    open+64(FP), DI
 	VMOVUPD channelsAVX512Constants<>+0(SB), Z15
 	XORQ    R8, R8
 	LEAQ    (CX)(CX*2), R13
 
 group4channelsConvolveAVX512:
-	CMPQ   BX, $0x04
+	CMPQ   SI, $0x04
 	JL     group1channelsConvolveAVX512
 	VXORPD Z0, Z0, Z0
 	VXORPD Z4, Z4, Z4
@@ -65,9 +65,9 @@ tap4_0channelsConvolveAVX512:
 	ADDQ        $0x00000080, R9
 	DECQ        R11
 	JNZ         tap4_0channelsConvolveAVX512
-	VADDPD      (DI), Z0, Z0
-	VADDPD      64(DI), Z4, Z4
-	VMULPD      128(DI), Z4, Z4
+	VADDPD      (DX), Z0, Z0
+	VADDPD      64(DX), Z4, Z4
+	VMULPD      128(DX), Z4, Z4
 	VCMPPD      $0x03, Z0, Z0, K1
 	KMOVB       K1, R10
 	VADDPD      Z4, Z0, Z8
@@ -76,13 +76,13 @@ tap4_0channelsConvolveAVX512:
 	VCVTPD2PS   Z8, Y8
 	VPCMPD      $0x04, Y8, Y0, K1
 	KMOVB       K1, R9
-	VMOVUPS     Y0, (DX)
+	VMOVUPS     Y0, (BX)
 	ORQ         R10, R9
-	MOVB        R9, (SI)
+	MOVB        R9, (DI)
 	ORQ         R9, R8
-	VADDPD      (DI), Z1, Z1
-	VADDPD      64(DI), Z5, Z5
-	VMULPD      128(DI), Z5, Z5
+	VADDPD      (DX), Z1, Z1
+	VADDPD      64(DX), Z5, Z5
+	VMULPD      128(DX), Z5, Z5
 	VCMPPD      $0x03, Z1, Z1, K1
 	KMOVB       K1, R10
 	VADDPD      Z5, Z1, Z9
@@ -91,13 +91,13 @@ tap4_0channelsConvolveAVX512:
 	VCVTPD2PS   Z9, Y9
 	VPCMPD      $0x04, Y9, Y1, K1
 	KMOVB       K1, R9
-	VMOVUPS     Y1, 32(DX)
+	VMOVUPS     Y1, 32(BX)
 	ORQ         R10, R9
-	MOVB        R9, 1(SI)
+	MOVB        R9, 1(DI)
 	ORQ         R9, R8
-	VADDPD      (DI), Z2, Z2
-	VADDPD      64(DI), Z6, Z6
-	VMULPD      128(DI), Z6, Z6
+	VADDPD      (DX), Z2, Z2
+	VADDPD      64(DX), Z6, Z6
+	VMULPD      128(DX), Z6, Z6
 	VCMPPD      $0x03, Z2, Z2, K1
 	KMOVB       K1, R10
 	VADDPD      Z6, Z2, Z10
@@ -106,13 +106,13 @@ tap4_0channelsConvolveAVX512:
 	VCVTPD2PS   Z10, Y10
 	VPCMPD      $0x04, Y10, Y2, K1
 	KMOVB       K1, R9
-	VMOVUPS     Y2, 64(DX)
+	VMOVUPS     Y2, 64(BX)
 	ORQ         R10, R9
-	MOVB        R9, 2(SI)
+	MOVB        R9, 2(DI)
 	ORQ         R9, R8
-	VADDPD      (DI), Z3, Z3
-	VADDPD      64(DI), Z7, Z7
-	VMULPD      128(DI), Z7, Z7
+	VADDPD      (DX), Z3, Z3
+	VADDPD      64(DX), Z7, Z7
+	VMULPD      128(DX), Z7, Z7
 	VCMPPD      $0x03, Z3, Z3, K1
 	KMOVB       K1, R10
 	VADDPD      Z7, Z3, Z11
@@ -121,18 +121,18 @@ tap4_0channelsConvolveAVX512:
 	VCVTPD2PS   Z11, Y11
 	VPCMPD      $0x04, Y11, Y3, K1
 	KMOVB       K1, R9
-	VMOVUPS     Y3, 96(DX)
+	VMOVUPS     Y3, 96(BX)
 	ORQ         R10, R9
-	MOVB        R9, 3(SI)
+	MOVB        R9, 3(DI)
 	ORQ         R9, R8
 	LEAQ        (AX)(CX*4), AX
-	ADDQ        $0x00000080, DX
-	ADDQ        $0x04, SI
-	SUBQ        $0x04, BX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x04, DI
+	SUBQ        $0x04, SI
 	JMP         group4channelsConvolveAVX512
 
 group1channelsConvolveAVX512:
-	CMPQ   BX, $0x01
+	CMPQ   SI, $0x01
 	JL     endchannelsConvolveAVX512
 	VXORPD Z0, Z0, Z0
 	VXORPD Z4, Z4, Z4
@@ -151,9 +151,9 @@ tap1_0channelsConvolveAVX512:
 	ADDQ        $0x00000080, R9
 	DECQ        R11
 	JNZ         tap1_0channelsConvolveAVX512
-	VADDPD      (DI), Z0, Z0
-	VADDPD      64(DI), Z4, Z4
-	VMULPD      128(DI), Z4, Z4
+	VADDPD      (DX), Z0, Z0
+	VADDPD      64(DX), Z4, Z4
+	VMULPD      128(DX), Z4, Z4
 	VCMPPD      $0x03, Z0, Z0, K1
 	KMOVB       K1, R10
 	VADDPD      Z4, Z0, Z8
@@ -162,14 +162,14 @@ tap1_0channelsConvolveAVX512:
 	VCVTPD2PS   Z8, Y8
 	VPCMPD      $0x04, Y8, Y0, K1
 	KMOVB       K1, R9
-	VMOVUPS     Y0, (DX)
+	VMOVUPS     Y0, (BX)
 	ORQ         R10, R9
-	MOVB        R9, (SI)
+	MOVB        R9, (DI)
 	ORQ         R9, R8
 	ADDQ        CX, AX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x01, SI
-	SUBQ        $0x01, BX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x01, DI
+	SUBQ        $0x01, SI
 	JMP         group1channelsConvolveAVX512
 
 endchannelsConvolveAVX512:
@@ -188,16 +188,16 @@ GLOBL channelsAVX2Constants<>(SB), RODATA|NOPTR, $32
 TEXT ·channelsConvolveAVX2(SB), NOSPLIT, $0-80
 	MOVQ    src+0(FP), AX
 	MOVQ    step+8(FP), CX
-	MOVQ    dst+48(FP), DX
-	MOVQ    pixels+56(FP), BX
-	MOVQ    open+64(FP), SI
-	MOVQ    table+40(FP), DI
+	MOVQ    table+40(FP), DX
+	MOVQ    dst+48(FP), BX
+	MOVQ    pixels+56(FP), SI
+	MOVQ    open+64(FP), DI
 	VMOVUPD channelsAVX2Constants<>+0(SB), Y15
 	XORQ    R8, R8
 	LEAQ    (CX)(CX*2), R13
 
 group4channelsConvolveAVX2:
-	CMPQ   BX, $0x04
+	CMPQ   SI, $0x04
 	JL     group1channelsConvolveAVX2
 	VXORPD Y0, Y0, Y0
 	VXORPD Y4, Y4, Y4
@@ -234,9 +234,9 @@ tap4_0channelsConvolveAVX2:
 	ADDQ        $0x00000080, R9
 	DECQ        R11
 	JNZ         tap4_0channelsConvolveAVX2
-	VADDPD      (DI), Y0, Y0
-	VADDPD      64(DI), Y4, Y4
-	VMULPD      128(DI), Y4, Y4
+	VADDPD      (DX), Y0, Y0
+	VADDPD      64(DX), Y4, Y4
+	VMULPD      128(DX), Y4, Y4
 	VCMPPD      $0x03, Y0, Y0, Y8
 	VMOVMSKPD   Y8, R10
 	VADDPD      Y4, Y0, Y8
@@ -246,13 +246,13 @@ tap4_0channelsConvolveAVX2:
 	VPCMPEQD    X8, X0, X8
 	VMOVMSKPS   X8, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X0, (DX)
+	VMOVUPS     X0, (BX)
 	ORQ         R10, R9
-	MOVB        R9, (SI)
+	MOVB        R9, (DI)
 	ORQ         R9, R8
-	VADDPD      (DI), Y1, Y1
-	VADDPD      64(DI), Y5, Y5
-	VMULPD      128(DI), Y5, Y5
+	VADDPD      (DX), Y1, Y1
+	VADDPD      64(DX), Y5, Y5
+	VMULPD      128(DX), Y5, Y5
 	VCMPPD      $0x03, Y1, Y1, Y9
 	VMOVMSKPD   Y9, R10
 	VADDPD      Y5, Y1, Y9
@@ -262,13 +262,13 @@ tap4_0channelsConvolveAVX2:
 	VPCMPEQD    X9, X1, X9
 	VMOVMSKPS   X9, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X1, 32(DX)
+	VMOVUPS     X1, 32(BX)
 	ORQ         R10, R9
-	MOVB        R9, 1(SI)
+	MOVB        R9, 1(DI)
 	ORQ         R9, R8
-	VADDPD      (DI), Y2, Y2
-	VADDPD      64(DI), Y6, Y6
-	VMULPD      128(DI), Y6, Y6
+	VADDPD      (DX), Y2, Y2
+	VADDPD      64(DX), Y6, Y6
+	VMULPD      128(DX), Y6, Y6
 	VCMPPD      $0x03, Y2, Y2, Y10
 	VMOVMSKPD   Y10, R10
 	VADDPD      Y6, Y2, Y10
@@ -278,13 +278,13 @@ tap4_0channelsConvolveAVX2:
 	VPCMPEQD    X10, X2, X10
 	VMOVMSKPS   X10, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X2, 64(DX)
+	VMOVUPS     X2, 64(BX)
 	ORQ         R10, R9
-	MOVB        R9, 2(SI)
+	MOVB        R9, 2(DI)
 	ORQ         R9, R8
-	VADDPD      (DI), Y3, Y3
-	VADDPD      64(DI), Y7, Y7
-	VMULPD      128(DI), Y7, Y7
+	VADDPD      (DX), Y3, Y3
+	VADDPD      64(DX), Y7, Y7
+	VMULPD      128(DX), Y7, Y7
 	VCMPPD      $0x03, Y3, Y3, Y11
 	VMOVMSKPD   Y11, R10
 	VADDPD      Y7, Y3, Y11
@@ -294,9 +294,9 @@ tap4_0channelsConvolveAVX2:
 	VPCMPEQD    X11, X3, X11
 	VMOVMSKPS   X11, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X3, 96(DX)
+	VMOVUPS     X3, 96(BX)
 	ORQ         R10, R9
-	MOVB        R9, 3(SI)
+	MOVB        R9, 3(DI)
 	ORQ         R9, R8
 	VXORPD      Y0, Y0, Y0
 	VXORPD      Y4, Y4, Y4
@@ -333,9 +333,9 @@ tap4_1channelsConvolveAVX2:
 	ADDQ        $0x00000080, R9
 	DECQ        R11
 	JNZ         tap4_1channelsConvolveAVX2
-	VADDPD      32(DI), Y0, Y0
-	VADDPD      96(DI), Y4, Y4
-	VMULPD      160(DI), Y4, Y4
+	VADDPD      32(DX), Y0, Y0
+	VADDPD      96(DX), Y4, Y4
+	VMULPD      160(DX), Y4, Y4
 	VCMPPD      $0x03, Y0, Y0, Y8
 	VMOVMSKPD   Y8, R10
 	VADDPD      Y4, Y0, Y8
@@ -345,14 +345,14 @@ tap4_1channelsConvolveAVX2:
 	VPCMPEQD    X8, X0, X8
 	VMOVMSKPS   X8, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X0, 16(DX)
+	VMOVUPS     X0, 16(BX)
 	ORQ         R10, R9
 	SHLL        $0x04, R9
-	ORB         R9, (SI)
+	ORB         R9, (DI)
 	ORQ         R9, R8
-	VADDPD      32(DI), Y1, Y1
-	VADDPD      96(DI), Y5, Y5
-	VMULPD      160(DI), Y5, Y5
+	VADDPD      32(DX), Y1, Y1
+	VADDPD      96(DX), Y5, Y5
+	VMULPD      160(DX), Y5, Y5
 	VCMPPD      $0x03, Y1, Y1, Y9
 	VMOVMSKPD   Y9, R10
 	VADDPD      Y5, Y1, Y9
@@ -362,14 +362,14 @@ tap4_1channelsConvolveAVX2:
 	VPCMPEQD    X9, X1, X9
 	VMOVMSKPS   X9, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X1, 48(DX)
+	VMOVUPS     X1, 48(BX)
 	ORQ         R10, R9
 	SHLL        $0x04, R9
-	ORB         R9, 1(SI)
+	ORB         R9, 1(DI)
 	ORQ         R9, R8
-	VADDPD      32(DI), Y2, Y2
-	VADDPD      96(DI), Y6, Y6
-	VMULPD      160(DI), Y6, Y6
+	VADDPD      32(DX), Y2, Y2
+	VADDPD      96(DX), Y6, Y6
+	VMULPD      160(DX), Y6, Y6
 	VCMPPD      $0x03, Y2, Y2, Y10
 	VMOVMSKPD   Y10, R10
 	VADDPD      Y6, Y2, Y10
@@ -379,14 +379,14 @@ tap4_1channelsConvolveAVX2:
 	VPCMPEQD    X10, X2, X10
 	VMOVMSKPS   X10, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X2, 80(DX)
+	VMOVUPS     X2, 80(BX)
 	ORQ         R10, R9
 	SHLL        $0x04, R9
-	ORB         R9, 2(SI)
+	ORB         R9, 2(DI)
 	ORQ         R9, R8
-	VADDPD      32(DI), Y3, Y3
-	VADDPD      96(DI), Y7, Y7
-	VMULPD      160(DI), Y7, Y7
+	VADDPD      32(DX), Y3, Y3
+	VADDPD      96(DX), Y7, Y7
+	VMULPD      160(DX), Y7, Y7
 	VCMPPD      $0x03, Y3, Y3, Y11
 	VMOVMSKPD   Y11, R10
 	VADDPD      Y7, Y3, Y11
@@ -396,19 +396,19 @@ tap4_1channelsConvolveAVX2:
 	VPCMPEQD    X11, X3, X11
 	VMOVMSKPS   X11, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X3, 112(DX)
+	VMOVUPS     X3, 112(BX)
 	ORQ         R10, R9
 	SHLL        $0x04, R9
-	ORB         R9, 3(SI)
+	ORB         R9, 3(DI)
 	ORQ         R9, R8
 	LEAQ        (AX)(CX*4), AX
-	ADDQ        $0x00000080, DX
-	ADDQ        $0x04, SI
-	SUBQ        $0x04, BX
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x04, DI
+	SUBQ        $0x04, SI
 	JMP         group4channelsConvolveAVX2
 
 group1channelsConvolveAVX2:
-	CMPQ   BX, $0x01
+	CMPQ   SI, $0x01
 	JL     endchannelsConvolveAVX2
 	VXORPD Y0, Y0, Y0
 	VXORPD Y4, Y4, Y4
@@ -427,9 +427,9 @@ tap1_0channelsConvolveAVX2:
 	ADDQ        $0x00000080, R9
 	DECQ        R11
 	JNZ         tap1_0channelsConvolveAVX2
-	VADDPD      (DI), Y0, Y0
-	VADDPD      64(DI), Y4, Y4
-	VMULPD      128(DI), Y4, Y4
+	VADDPD      (DX), Y0, Y0
+	VADDPD      64(DX), Y4, Y4
+	VMULPD      128(DX), Y4, Y4
 	VCMPPD      $0x03, Y0, Y0, Y8
 	VMOVMSKPD   Y8, R10
 	VADDPD      Y4, Y0, Y8
@@ -439,9 +439,9 @@ tap1_0channelsConvolveAVX2:
 	VPCMPEQD    X8, X0, X8
 	VMOVMSKPS   X8, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X0, (DX)
+	VMOVUPS     X0, (BX)
 	ORQ         R10, R9
-	MOVB        R9, (SI)
+	MOVB        R9, (DI)
 	ORQ         R9, R8
 	VXORPD      Y0, Y0, Y0
 	VXORPD      Y4, Y4, Y4
@@ -460,9 +460,9 @@ tap1_1channelsConvolveAVX2:
 	ADDQ        $0x00000080, R9
 	DECQ        R11
 	JNZ         tap1_1channelsConvolveAVX2
-	VADDPD      32(DI), Y0, Y0
-	VADDPD      96(DI), Y4, Y4
-	VMULPD      160(DI), Y4, Y4
+	VADDPD      32(DX), Y0, Y0
+	VADDPD      96(DX), Y4, Y4
+	VMULPD      160(DX), Y4, Y4
 	VCMPPD      $0x03, Y0, Y0, Y8
 	VMOVMSKPD   Y8, R10
 	VADDPD      Y4, Y0, Y8
@@ -472,15 +472,15 @@ tap1_1channelsConvolveAVX2:
 	VPCMPEQD    X8, X0, X8
 	VMOVMSKPS   X8, R9
 	XORL        $0x0f, R9
-	VMOVUPS     X0, 16(DX)
+	VMOVUPS     X0, 16(BX)
 	ORQ         R10, R9
 	SHLL        $0x04, R9
-	ORB         R9, (SI)
+	ORB         R9, (DI)
 	ORQ         R9, R8
 	ADDQ        CX, AX
-	ADDQ        $0x00000020, DX
-	ADDQ        $0x01, SI
-	SUBQ        $0x01, BX
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x01, DI
+	SUBQ        $0x01, SI
 	JMP         group1channelsConvolveAVX2
 
 endchannelsConvolveAVX2:

@@ -509,7 +509,8 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// TestRowHardSwish: what is decided is the exact quotient rounded, and what is open is a NaN or may lie between two numbers.
+// TestRowHardSwish: what is decided is the exact quotient rounded, and what is open is a NaN or may lie between two
+// numbers.
 func TestRowHardSwish(t *testing.T) {
 	eachRows(t, func(t *testing.T, k *Rows) {
 		r := rand.New(rand.NewPCG(9, 9))

@@ -36,7 +36,8 @@ func channelsConvolve(i isa) {
 	Pragma("noescape")
 	Doc(name + " convolves channel by channel: see asm/channels.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
-	src, step, dst, left, open, table := load("src"), load("step"), load("dst"), load("pixels"), load("open"), load("table")
+	src, step, table := load("src"), load("step"), load("table")
+	dst, left, open := load("dst"), load("pixels"), load("open")
 	some, w, tap, n, at, third, bits, nans := GP64(), GP64(), GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
 	abs := i.wide[15]
 	VMOVUPD(i.bits(math.MaxInt64), abs)
