@@ -84,6 +84,7 @@ FUNCTIONS = {
     "std_mean": lambda x: torch.std_mean(x, dim=(1, 2), keepdim=True)[0] + x,
     "logaddexp": lambda x: torch.logaddexp(x, x[:, :1] * 2),
     "hypot": lambda x: torch.hypot(x, x[:, :1] * 2),
+    "argsort": lambda x: x.argsort(-1) + x.argsort(1, descending=True),
     "linalg norm": lambda x: torch.linalg.norm(x, dim=-1) + torch.linalg.norm(x),
 }
 

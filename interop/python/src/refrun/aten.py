@@ -405,6 +405,14 @@ def sort(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("sort", [a["self"]], {k: a[k] for k in ("dim", "descending")}, outputs=2)
 
 
+@rule("argsort.default", "argsort.stable")
+def argsort(c: Any, a: Dict[str, Any]) -> Any:
+    """The second output of a sort, which has the first of equal numbers first."""
+    shape = c.shape(a["self"])
+    types = [(shape, c.dtype(a["self"])), (shape, torch.int64)]
+    return c.emit("sort", [a["self"]], {k: a[k] for k in ("dim", "descending")}, outputs=2, types=types)[1]
+
+
 # Shapes.
 for name in ("view.default", "reshape.default", "_unsafe_view.default", "view_as.default", "reshape_as.default", "unflatten.int", "flatten.using_ints", "squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default"):
 
