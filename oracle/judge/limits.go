@@ -193,7 +193,7 @@ const (
 	mostBefore = 4
 	// work: the faults that are judged, those that leave the least first.
 	mostSuspects = 5
-	// work: the graphs of which a fault is looked for in each node.
+	// work: the graphs of which a fault, and a product in parts, is looked for in each node.
 	mostNodes = 8
 	// work: the nodes of a graph in each of which, alone, a fault is looked for to name what is wrong.
 	mostNamed = 48

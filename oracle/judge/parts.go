@@ -39,7 +39,7 @@ func (f Form) divided(node int) (parts int, apart bool) {
 
 // splits are the changes of a form by which the terms of one product are divided.
 func (q *Question) splits(types []graph.Type, from Form) (all []change) {
-	if !q.Narrow.Half() || q.built.id != "" {
+	if !q.Narrow.Half() || q.built.id != "" || len(q.Graph.Nodes) > mostNodes {
 		return nil
 	}
 	for i := range q.Graph.Nodes {
@@ -92,21 +92,15 @@ func (s *finder) inParts(best *trial) (*trial, error) {
 			return nil, err
 		}
 	}
-	var all []Contract
-	for _, i := range s.starts() {
-		c, off, err := s.step(s.all[i], s.off[i], changes)
-		if err != nil {
-			return nil, err
-		}
-		if c.Parts == "" {
-			continue
-		}
-		if c, _, err = s.climb(c, off); err != nil {
-			return nil, err
-		}
-		all = append(all, c)
+	i := s.starts()[0]
+	c, off, err := s.step(s.all[i], s.off[i], changes)
+	if err != nil || c.Parts == "" {
+		return best, err
 	}
-	return s.q.best(s.types, all, best)
+	if c, _, err = s.climb(c, off); err != nil {
+		return nil, err
+	}
+	return s.q.best(s.types, []Contract{c}, best)
 }
 
 // dividing is a form in which the terms of node i's product are divided in way k.
