@@ -32,7 +32,7 @@ func (c *compiler) fits(i int, op graph.Conv) bool {
 	n := &c.g.Nodes[i]
 	x, s := c.p.program.Type(n.In[0]).Shape, c.g.Values[n.In[1]].Const.Shape
 	g, err := op.Geometry(s[2], s[3])
-	if err != nil || min(x[2], x[3]) <= slices.Max(g.Pad[:]) {
+	if err != nil || min(x[2], x[3]) <= slices.Max(g.Pad[:]) && !c.zerosOnly(&g, s[2], s[3]) {
 		return false
 	}
 	usual := s[2] == s[3] && s[2]%2 == 1 && g == conv.Square(g.Stride[0], s[2]/2, op.Padding)
@@ -41,6 +41,15 @@ func (c *compiler) fits(i int, op graph.Conv) bool {
 	}
 	k, to := c.kernel(i, op)
 	return k.Plan(to, x[0], x[2], x[3], g).OnImages()
+}
+
+// zerosOnly reports whether a frame of padding may be as wide as an image: it is no wider than the window, and all
+// frames of the graph are of zeros.
+func (c *compiler) zerosOnly(p *conv.Params, kh, kw int) bool {
+	return slices.Max(p.Pad[:]) < max(kh, kw) && !slices.ContainsFunc(c.g.Nodes, func(n graph.Node) bool {
+		op, is := n.Op.(graph.Conv)
+		return is && op.Padding != conv.Zeros
+	})
 }
 
 // kernel returns the kernel of a convolution with constant weights, and the format of its

@@ -190,3 +190,76 @@ func TestConstantsOfImages(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsOfImages: convolutions by windows of any sides, strides, dilations and padding, wider than the image too,
+// of each channel by itself or of all, have the bits of Run, in every instruction set.
+func TestWindowsOfImages(t *testing.T) {
+	isa := asm.ISA()
+	defer asm.Use(isa)
+	mode, err := graph.ParseMode("float32", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(45, 46))
+	kernels := map[string]bool{}
+	for trial := range 150 {
+		c, h, w := 8+r.IntN(10), 1+r.IntN(6), 1+r.IntN(20)
+		kh, kw, groups := 1+r.IntN(5), 1+r.IntN(5), 1
+		if trial%2 == 0 {
+			groups = c
+		}
+		p := conv.Params{Stride: [2]int{1 + r.IntN(2), 1 + r.IntN(2)}, Dilation: [2]int{0, r.IntN(3)},
+			Pad: [4]int{kh / 2, kw / 2, kh / 2, kw / 2}}
+		if trial%5 == 0 {
+			p.Padding = conv.Replicate
+		}
+		image := graph.Type{Shape: []int{1 + trial%2, c, h, w}, Format: fp16.Float32}
+		g := graph.New(new(graph.Kept))
+		y := g.Add(graph.Act{Func: act.ReLU}, "", g.Input("x"))
+		weight := g.Constant("", random(r, fp16.Float32, c, c/groups, kh, kw))
+		z := g.Add(graph.Conv{Params: p, Groups: groups}, "", y, weight, g.Constant("", random(r, fp16.Float32, c)))
+		g.Outputs = []int{g.Add(graph.Act{Func: act.ReLU}, "", z), g.Add(graph.Conv{Params: conv.Square(1, 0, conv.Zeros)},
+			"", y, g.Constant("", random(r, fp16.Float32, 5, c, 1, 1)))}
+		program, err := g.Infer(mode, image)
+		if err != nil {
+			continue // the window does not fit
+		}
+		in := random(r, image.Format, image.Shape...)
+		if trial%7 == 0 {
+			in.Data[r.IntN(len(in.Data))] = math.Inf(1)
+		}
+		want, err := program.Run(&graph.Run{}, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, isa := range asm.ISAs() {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			p, err := plan.New(g, mode, image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range p.Nodes() {
+				kernels[n.Kernel] = true
+			}
+			got := make([]*tensor.Tensor, len(want))
+			for i, y := range want {
+				got[i] = tensor.New(y.Format, y.Shape...)
+			}
+			if err := p.Run(nil, noise.Time{}, got, []*tensor.Tensor{in}); err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range want {
+				for j, v := range y.Data {
+					if math.Float64bits(got[i].Data[j]) != math.Float64bits(v) {
+						t.Fatalf("trial %d, %s, output %d, number %d: %x, want %x", trial, isa, i, j, got[i].Data[j], v)
+					}
+				}
+			}
+		}
+	}
+	if slices.Contains(asm.ISAs(), "avx2") && !kernels["convolution by channel avx2"] {
+		t.Errorf("no convolution by channel: %v", kernels)
+	}
+}
