@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/matmul"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
 )
 
 // What fast arithmetic has on float32 numbers as they are, for a plan that keeps them so between
@@ -125,6 +126,26 @@ func (p *Program) Seen(i int, steps []int) (first int, out []int, ok bool) {
 		return at * steps[a], slices.Concat(steps[:a], steps[a+1:]), true
 	}
 	return 0, nil, false
+}
+
+// Cuts reports whether the outputs of a node are the numbers of its input, as they are, one output after the other.
+func (p *Program) Cuts(i int) bool {
+	n := &p.graph.Nodes[i]
+	var along int
+	switch op := n.Op.(type) {
+	case Split:
+		along = op.Axis
+	case Chunk:
+		along = op.Axis
+	case Unbind:
+		along = op.Axis
+	default:
+		return false
+	}
+	t := p.types[n.In[0]]
+	a, err := axis("dim", along, len(t.Shape))
+	return err == nil && tensor.Size(t.Shape[:a]) == 1 && p.Operand(i, 0) == t.Format &&
+		p.types[n.Out[0]].Format == t.Format
 }
 
 func picked(of, places []int) []int {

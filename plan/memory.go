@@ -35,11 +35,12 @@ func arrange(spans []*span) (most int) {
 }
 
 // slot is the tensor of a value that a definition makes or reads. It may see the numbers of
-// another one in another shape.
+// another one in another shape, or some of them.
 type slot struct {
 	*tensor.Tensor
-	root *slot
-	span // of a root
+	root  *slot
+	first int // of the root's numbers
+	span      // of a root
 }
 
 // use notes that a pass uses it. A constant has no root.
@@ -80,7 +81,7 @@ func (c *compiler) takeSlots(most int) {
 	all := asm.Paged[float64](most)
 	for _, s := range c.slots {
 		n := tensor.Size(s.Shape)
-		s.Data = all[s.root.at:][:n:n]
+		s.Data = all[s.root.at+s.first:][:n:n]
 	}
 	c.p.images += 8 * int64(most)
 }

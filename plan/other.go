@@ -161,7 +161,7 @@ func (c *compiler) output(x *value, k int) pass {
 
 // other evaluates node i by its definition.
 func (c *compiler) other(i int, d *describer) {
-	if c.seen(i, d) || c.seenApart(i, d) || c.seenProduct(i, d) || c.joined(i, d) {
+	if c.seen(i, d) || c.seenApart(i, d) || c.seenProduct(i, d) || c.joined(i, d) || c.cut(i, d) {
 		return
 	}
 	n := &c.g.Nodes[i]
@@ -203,12 +203,42 @@ func (c *compiler) seen(i int, d *describer) bool {
 	x, to := c.values[n.In[0]], c.p.program.Type(n.Out[0])
 	from := c.tensored(x)
 	y := &value{id: n.Out[0], of: to, from: x.from,
-		tensor: &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(to.Shape), Format: to.Format}, root: from.root}}
+		tensor: part(from, 0, to)}
 	c.slots = append(c.slots, y.tensor)
 	if c.only(x) {
 		y.open = x.open
 	}
 	c.values[n.Out[0]] = y
+	d.Op, d.Kernel, d.pass = n.Op.Name(), "none", c.latest()
+	c.described = append(c.described, d)
+	return true
+}
+
+// part returns a slot of the numbers of another one from the first on, as many as the type has.
+func part(of *slot, first int, t graph.Type) *slot {
+	return &slot{
+		Tensor: &tensor.Tensor{Shape: slices.Clone(t.Shape), Format: t.Format}, root: of.root, first: of.first + first,
+	}
+}
+
+// cut compiles a node whose outputs are its input's numbers, one after the other.
+func (c *compiler) cut(i int, d *describer) bool {
+	n := &c.g.Nodes[i]
+	if !c.p.program.Cuts(i) || c.g.Values[n.In[0]].Const != nil {
+		return false
+	}
+	x := c.values[n.In[0]]
+	from, first := c.given(x), 0
+	for _, v := range n.Out {
+		to := c.p.program.Type(v)
+		y := &value{id: v, of: to, from: x.from, tensor: part(from, first, to)}
+		if x.input != nil {
+			y.from = c.latest()
+		}
+		c.slots = append(c.slots, y.tensor)
+		c.values[v] = y
+		first += tensor.Size(to.Shape)
+	}
 	d.Op, d.Kernel, d.pass = n.Op.Name(), "none", c.latest()
 	c.described = append(c.described, d)
 	return true
