@@ -121,10 +121,14 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 	mustNotNarrow(dst, a, b)
 	o := &operations[op]
 	ieee, short := plainly(dst.Format, op, a.Format, b.Format), o.short(dst.Format, op, a.Format, b.Format)
+	whole := dst.Format == fp16.Int64 && a.Format == dst.Format && b.Format == dst.Format && op <= Mul
 	each(dst, []*tensor.Tensor{a, b}, func(d []float64, in []run) {
 		x, y := in[0], in[1]
 		if ieee {
 			arithmetic(d, x, y, op, dst.Format)
+			return
+		}
+		if whole && wholes(d, x, y, op) {
 			return
 		}
 		if short != nil {
@@ -137,6 +141,30 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 			d[i] = o.at(x.data[x.step*i], y.data[y.step*i], dst.Format)
 		}
 	})
+}
+
+// wholes sets d to sums, differences or products of whole numbers if all operands are less than 2^26, so that these are
+// exact, and reports whether they are.
+func wholes(d []float64, x, y run, op Op) bool {
+	for _, r := range []run{x, y} {
+		for _, v := range r.data[:1+r.step*(len(d)-1)] {
+			if !(math.Abs(v) < 1<<26) {
+				return false
+			}
+		}
+	}
+	for i := range d {
+		a, b := x.data[x.step*i], y.data[y.step*i]
+		switch op {
+		case Add:
+			d[i] = a + b
+		case Sub:
+			d[i] = a - b
+		case Mul:
+			d[i] = float64(a * b)
+		}
+	}
+	return true
 }
 
 // Lines returns what sets dst to op of a and b, rounded once to a format, for operands of those

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
@@ -94,7 +95,7 @@ func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 			if v = math.Trunc(v) + 0; !(least <= v && v <= greatest) {
 				return fmt.Errorf("element %d: %v: want a number of %v", i, src.Data[i], to)
 			}
-		case to < Int64:
+		case to < Int64 && !(least <= v && v <= greatest):
 			span := greatest - least + 1
 			v -= float64(span * math.Floor((v-least)/span)) // powers of two: exact
 		}
@@ -114,22 +115,29 @@ func Quantize(dst, x, scale, zero *tensor.Tensor, to Integer) error {
 		in = append(in, zero)
 	}
 	each(dst, in, func(d []float64, in []run) {
-		x, s := in[0], in[1]
+		x, s, z := in[0], in[1], run{data: make([]float64, 1)}
+		if zero != nil {
+			z = in[2]
+		}
 		for i := range d {
-			v := nearest(x.data[x.step*i], s.data[s.step*i])
-			if zero != nil {
-				v += in[2].data[in[2].step*i]
+			a, b := x.data[x.step*i], s.data[s.step*i]
+			q := a / b
+			v := math.RoundToEven(q)
+			if math.Abs(q-v) == 0.5 { // only then may it be another one
+				v = nearest(a, b)
 			}
-			if v == v {
-				v = min(max(v, least), greatest) + 0
+			v += z.data[z.step*i]
+			switch {
+			case v < least:
+				v = least
+			case v > greatest:
+				v = greatest
 			}
-			d[i] = v
+			d[i] = v + 0
 		}
 	})
-	for i, v := range dst.Data {
-		if v != v {
-			return fmt.Errorf("element %d: NaN: want a number to quantize", i)
-		}
+	if i := slices.IndexFunc(dst.Data, func(v float64) bool { return v != v }); i >= 0 {
+		return fmt.Errorf("element %d: NaN: want a number to quantize", i)
 	}
 	return nil
 }
@@ -196,7 +204,11 @@ func QuantizeDynamic(dst, scale, zero, x *tensor.Tensor) error {
 		if v-v != 0 {
 			return fmt.Errorf("element %d: %v: want a finite number to quantize", i, v)
 		}
-		least, greatest = min(least, v), max(greatest, v)
+		if v < least {
+			least = v
+		} else if v > greatest {
+			greatest = v
+		}
 	}
 	step := (greatest - least) / 255
 	// The difference and the quotient are rounded: 2 U, and what they are relative to.
