@@ -87,6 +87,16 @@ func (t Integer) unsigned() bool { return t%2 == 0 }
 func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 	sameSize(dst, src)
 	least, greatest := to.Range()
+	if src.Format == fp16.Int64 && to != Bool { // most are of the type
+		copy(dst.Data, src.Data)
+		for i, v := range dst.Data {
+			if to < Int64 && !(least <= v && v <= greatest) {
+				span := greatest - least + 1
+				dst.Data[i] = v - float64(span*math.Floor((v-least)/span)) // powers of two: exact
+			}
+		}
+		return nil
+	}
 	for i, v := range src.Data {
 		switch {
 		case to == Bool:
@@ -95,9 +105,6 @@ func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 			if v = math.Trunc(v) + 0; !(least <= v && v <= greatest) {
 				return fmt.Errorf("element %d: %v: want a number of %v", i, src.Data[i], to)
 			}
-		case to < Int64 && !(least <= v && v <= greatest):
-			span := greatest - least + 1
-			v -= float64(span * math.Floor((v-least)/span)) // powers of two: exact
 		}
 		dst.Data[i] = v
 	}

