@@ -2,6 +2,7 @@ package grad
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -158,10 +159,10 @@ func (f Form) rule(op string) (rule, bool) {
 }
 
 // Forms are those of a graph's gradients: all rules the usual ones, each of the others alone, and where several
-// operations have others, all of the first ones together. They are the same real functions.
+// operations have others, all of the first ones together, and all of PyTorch's. They are the same real functions.
 func Forms(g *graph.Graph) []Form {
 	all := []Form{{}}
-	together := Form{}
+	together, torch := Form{}, Form{}
 	for i := range g.Nodes {
 		op := g.Nodes[i].Op.Name()
 		if together[op] != "" {
@@ -169,6 +170,9 @@ func Forms(g *graph.Graph) []Form {
 		}
 		for _, name := range names(op) {
 			all = append(all, Form{op: name})
+			if name == autograd {
+				torch[op] = name
+			}
 			if together[op] == "" {
 				together[op] = name
 			}
@@ -176,6 +180,9 @@ func Forms(g *graph.Graph) []Form {
 	}
 	if len(together) > 1 {
 		all = append(all, together)
+	}
+	if len(torch) > 1 && !maps.Equal(torch, together) {
+		all = append(all, torch)
 	}
 	return all
 }

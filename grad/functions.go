@@ -43,7 +43,7 @@ var derivatives = map[string]derivative{
 	"exp2":       func(s *step, x, y, d int) int { return s.scale(math.Ln2, s.mul(d, y)) },
 	"expm1":      func(s *step, x, y, d int) int { return s.mul(d, s.f("exp", x)) },
 	"log":        func(s *step, x, y, d int) int { return s.div(d, x) },
-	"log2":       func(s *step, x, y, d int) int { return s.scale(1/math.Ln2, s.div(d, x)) },
+	"log2":       func(s *step, x, y, d int) int { return s.div(d, s.scale(math.Ln2, x)) },
 	"log1p":      func(s *step, x, y, d int) int { return s.div(d, s.with(pointwise.Add, x, 1)) },
 	"sqrt":       func(s *step, x, y, d int) int { return s.div(d, s.scale(2, y)) },
 	"rsqrt":      func(s *step, x, y, d int) int { return s.scale(-0.5, s.mul(d, s.div(y, x))) },

@@ -26,15 +26,15 @@ func init() {
 			"from sums": func(s *step) {
 				s.fromSums([]int{2}, s.op.(graph.InstanceNorm).Eps, s.groups(s.shape(s.x)[1]), true)
 			},
-			"weight last": func(s *step) { s.weightLast(s.spatial(2), s.op.(graph.InstanceNorm).Eps) },
+			"weight last":            func(s *step) { s.weightLast(s.spatial(2), s.op.(graph.InstanceNorm).Eps) },
+			"weight last, exchanged": func(s *step) { s.exchangedNorm(false, s.op.(graph.InstanceNorm).Eps) },
 		},
-		"batch_norm": {"weight last": func(s *step) {
-			if o := s.op.(graph.BatchNorm); o.Training {
-				s.weightLast(append([]int{0}, s.spatial(2)...), o.Eps)
-				return
-			}
-			batch(s)
-		}},
+		"batch_norm": {
+			"weight last": inTraining(func(s *step, eps float64) {
+				s.weightLast(append([]int{0}, s.spatial(2)...), eps)
+			}),
+			"weight last, exchanged": inTraining(func(s *step, eps float64) { s.exchangedNorm(true, eps) }),
+		},
 		"rms_norm": {"spread": rmsSpread, "normalized": rmsNormalized},
 		// p d - p sum(p d)
 		"softmax": {"spread": func(s *step) {
@@ -62,10 +62,28 @@ func init() {
 			s.give(0, s.named("dx", s.mul(s.d, s.named("slope", s.from(1, pointwise.Sub, s.f("square", s.y))))))
 		}},
 		"scaled_dot_product_attention": {
-			"delta":              func(s *step) { s.attention(true, false) },
-			"delta, scaled last": func(s *step) { s.attention(true, true) },
-			"scaled last":        func(s *step) { s.attention(false, true) },
+			"delta":              func(s *step) { s.attention(true, scaledScores) },
+			"delta, scaled last": func(s *step) { s.attention(true, scaledLast) },
+			"scaled last":        func(s *step) { s.attention(false, scaledLast) },
+			autograd:             func(s *step) { s.attention(false, scaledBoth) },
 		},
+	}
+	for op, r := range formulas() {
+		if otherRules[op] == nil {
+			otherRules[op] = map[string]rule{}
+		}
+		otherRules[op][autograd] = r
+	}
+}
+
+// inTraining is a rule of batch_norm where it is another one than the usual.
+func inTraining(r func(s *step, eps float64)) rule {
+	return func(s *step) {
+		if o := s.op.(graph.BatchNorm); o.Training {
+			r(s, o.Eps)
+			return
+		}
+		batch(s)
 	}
 }
 
@@ -136,20 +154,27 @@ func (s *step) weightFromSums(x, mean, r int, in []int) int {
 
 // weightLast is (d - mean(d) - (x - mean) k) r w with k = sum((x - mean) d) r^2/n, and for w sum((x - mean) d) r.
 func (s *step) weightLast(axes []int, eps float64) {
+	s.weightLastBy(axes, eps, func(v int) int { return s.sum(v, axes) })
+}
+
+// weightLastBy is weightLast with sums of its own.
+func (s *step) weightLastBy(axes []int, eps float64, sum func(v int) int) {
 	mean, r := s.storedStatistics(s.x, axes, eps)
 	centred := s.named("centred", s.sub(s.x, mean))
-	dot := s.named("dot", s.sum(s.mul(centred, s.d), axes))
+	dot := s.named("dot", sum(s.named("centred_dy", s.mul(centred, s.d))))
 	if s.wants(1) {
 		s.give(1, s.apply(graph.Reduction{Of: "sum", Axes: s.besideChannels()}, s.mul(dot, r)))
 	}
+	total := s.named("sum_dy", sum(s.d))
 	if s.wants(2) {
-		s.give(2, s.byParameter(s.d))
+		s.give(2, s.apply(graph.Reduction{Of: "sum", Axes: s.besideChannels()}, total))
 	}
 	if !s.wants(0) {
 		return
 	}
-	k := s.scale(1/float64(s.sizeOf(s.x, axes)), s.mul(dot, s.f("square", r)))
-	inner := s.sub(s.sub(s.d, s.mul(centred, k)), s.mean(s.d, axes))
+	n := float64(s.sizeOf(s.x, axes))
+	k := s.scale(1/n, s.mul(dot, s.f("square", r)))
+	inner := s.sub(s.sub(s.d, s.mul(centred, k)), s.scale(1/n, total))
 	by := r
 	if len(s.in) > 1 {
 		by = s.mul(r, s.channels(s.in[1]))
@@ -180,7 +205,7 @@ func rmsNormalized(s *step) {
 // dS = P (dP - delta) the products of dS with k and q, scaled. delta is sum(P dP) of each row, or what that is in exact
 // arithmetic, sum(d y), as kernels have it that have no row of P at a time. P is e^(S - lse) if the forward pass has
 // saved lse, the logarithm of the sums of e^S, or by this rule computes it.
-func (s *step) attention(byOutput, scaledLast bool) {
+func (s *step) attention(byOutput bool, scaled scaling) {
 	o := s.op.(graph.Attention)
 	q, k, v := s.in[0], s.in[1], s.in[2]
 	scale := 1 / math.Sqrt(float64(s.shape(q)[len(s.shape(q))-1]))
@@ -188,6 +213,11 @@ func (s *step) attention(byOutput, scaledLast bool) {
 		scale = *o.Scale
 	}
 	k, v = s.heads(k, o), s.heads(v, o)
+	after := scale
+	if scaled == scaledBoth && scale > 0 {
+		after, scale = math.Sqrt(scale), 1
+		q, k = s.named("query_scaled", s.scale(after, q)), s.named("key_scaled", s.scale(after, k))
+	}
 	scores := s.named("scores", s.scale(scale, s.named("products", s.matmul(q, s.swap(k)))))
 	scores = s.masked(scores, o)
 	p := s.probabilities(scores, byOutput)
@@ -207,8 +237,7 @@ func (s *step) attention(byOutput, scaledLast bool) {
 	if s.wants(3) {
 		s.give(3, ds)
 	}
-	after := scale
-	if !scaledLast {
+	if scaled == scaledScores {
 		ds, after = s.named("dS_scaled", s.scale(scale, ds)), 1
 	}
 	if s.wants(0) {
@@ -226,6 +255,16 @@ func (s *step) operand(name string, v int) int {
 	}
 	return s.named(name, s.apply(graph.Cast{Dtype: s.types[v].Format.String()}, v))
 }
+
+// scaling is where an attention has its scale: on scores and on dS, on dQ and dK, or its root on queries and on keys,
+// as PyTorch has it without a kernel of its own.
+type scaling int
+
+const (
+	scaledScores scaling = iota
+	scaledLast
+	scaledBoth
+)
 
 func (s *step) lastAxis(v int) []int { return []int{len(s.shape(v)) - 1} }
 

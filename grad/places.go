@@ -51,13 +51,16 @@ func (s *step) backTo(axis int, fromEnd bool, d int) {
 	s.give(0, s.apply(graph.IndexAdd{Axis: axis, FromEnd: fromEnd}, s.nothing(), s.reshape(index, []int{n}), d))
 }
 
-func embedding(s *step) {
+func embedding(s *step) { s.backTo(0, false, s.embedded()) }
+
+// embedded is d, and 0 where the index is the one of padding.
+func (s *step) embedded() int {
 	d := s.d
 	if skip := s.op.(graph.Embedding).PaddingIdx; skip >= 0 {
 		is := s.with(pointwise.Equal, s.in[1], float64(skip))
 		d = s.except(s.reshape(is, append(slices.Clone(s.shape(s.in[1])), 1)), d)
 	}
-	s.backTo(0, false, d)
+	return d
 }
 
 // scattered are the rules of what puts numbers to places that an index names. Added to a place,

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -143,7 +144,9 @@ func (q *Question) graphs(names []string) (all []*graph.Graph, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, d)
+		if !slices.ContainsFunc(all, func(o *graph.Graph) bool { return reflect.DeepEqual(o, d) }) {
+			all = append(all, d)
+		}
 	}
 	return all, nil
 }

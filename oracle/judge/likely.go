@@ -483,7 +483,7 @@ func (q *Question) patterns(b *builder) (all [][]string) {
 		var names []string
 		for i := range q.Graph.Nodes {
 			n := &q.Graph.Nodes[i]
-			if name := q.Graph.Values[n.Out[0]].Name; stored(n) && known[name] {
+			if name := q.Graph.Values[n.Out[0]].Name; stored(n) && known[name] && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}

@@ -219,6 +219,7 @@ func (q *Question) narrowest() fp16.Format {
 // forms are those in which right kernels compute the operations of a graph: the one table of them.
 func (q *Question) forms(types []graph.Type) []Form {
 	forms := []Form{{}}
+	wide := q.WideSums && slices.ContainsFunc(q.Graph.Nodes, func(n graph.Node) bool { return scatters(n.Op) })
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
 		if q.Narrow.Half() && q.hasScalars(n, q.Narrow) {
@@ -229,7 +230,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Scalars: q.Narrow.String(), Reciprocal: true})
 			}
 		}
-		if q.Narrow.Half() && stepwise(n.Op) && !q.WideSums {
+		if q.Narrow.Half() && stepwise(n.Op) && !wide {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
 		}
 		switch op := n.Op.(type) {
