@@ -62,10 +62,11 @@ func init() {
 			s.give(0, s.named("dx", s.mul(s.d, s.named("slope", s.from(1, pointwise.Sub, s.f("square", s.y))))))
 		}},
 		"scaled_dot_product_attention": {
-			"delta":              func(s *step) { s.attention(true, scaledScores) },
-			"delta, scaled last": func(s *step) { s.attention(true, scaledLast) },
-			"scaled last":        func(s *step) { s.attention(false, scaledLast) },
-			autograd:             func(s *step) { s.attention(false, scaledBoth) },
+			"delta":                         func(s *step) { s.attention(true, scaledScores, false) },
+			"delta, scaled last":            func(s *step) { s.attention(true, scaledLast, false) },
+			"delta, scaled last, by blocks": func(s *step) { s.attention(true, scaledLast, true) },
+			"scaled last":                   func(s *step) { s.attention(false, scaledLast, false) },
+			autograd:                        func(s *step) { s.attention(false, scaledBoth, false) },
 		},
 	}
 	for op, r := range formulas() {
@@ -204,8 +205,9 @@ func rmsNormalized(s *step) {
 // attention is the rule of softmax(q k^T scale + mask) v, P being the softmax: P^T d for v, and with dP = d v^T and
 // dS = P (dP - delta) the products of dS with k and q, scaled. delta is sum(P dP) of each row, or what that is in exact
 // arithmetic, sum(d y), as kernels have it that have no row of P at a time. P is e^(S - lse) if the forward pass has
-// saved lse, the logarithm of the sums of e^S, or by this rule computes it.
-func (s *step) attention(byOutput bool, scaled scaling) {
+// saved lse, the logarithm of the sums of e^S, or by this rule computes it. By blocks of queries is how dK and dV are
+// added up.
+func (s *step) attention(byOutput bool, scaled scaling, byBlocks bool) {
 	o := s.op.(graph.Attention)
 	q, k, v := s.in[0], s.in[1], s.in[2]
 	scale := 1 / math.Sqrt(float64(s.shape(q)[len(s.shape(q))-1]))
@@ -222,7 +224,7 @@ func (s *step) attention(byOutput bool, scaled scaling) {
 	scores = s.masked(scores, o)
 	p := s.probabilities(scores, byOutput)
 	if s.wants(2) {
-		s.give(2, s.unheads(s.matmul(s.swap(s.operand("P", p)), s.d), 2))
+		s.give(2, s.unheads(s.overQueries("dV", s.operand("P", p), s.d, 1, byBlocks), 2))
 	}
 	if !s.wants(0) && !s.wants(1) && !s.wants(3) {
 		return
@@ -244,8 +246,39 @@ func (s *step) attention(byOutput bool, scaled scaling) {
 		s.give(0, s.named("dQ_scaled", s.scale(after, s.named("dQ", s.matmul(ds, k)))))
 	}
 	if s.wants(1) {
-		s.give(1, s.unheads(s.named("dK_scaled", s.scale(after, s.named("dK", s.matmul(s.swap(ds), q)))), 1))
+		s.give(1, s.unheads(s.overQueries("dK", ds, q, after, byBlocks), 1))
 	}
+}
+
+// overQueries is a^T b times a number, summed over all queries, or as PyTorch's on a CPU has it: over so many at a time,
+// after each of which it stores the sum so far.
+func (s *step) overQueries(name string, a, b int, scale float64, byBlocks bool) int {
+	axis := len(s.shape(a)) - 2
+	n := s.shape(a)[axis]
+	block := n
+	switch {
+	case !byBlocks:
+	case n >= 768:
+		block = 256
+	case n >= 192:
+		block = 64
+	default:
+		block = 32
+	}
+	product := func(a, b int) int { return s.matmul(s.swap(a), b) }
+	if block >= n {
+		return s.named(name+"_scaled", s.scale(scale, s.named(name, product(a, b))))
+	}
+	total := none
+	for from := 0; from < n && s.err == nil; from += block {
+		to := min(n, from+block)
+		part := s.scale(scale, product(s.slice(a, axis, from, to), s.slice(b, axis, from, to)))
+		if total != none {
+			part = s.add(total, s.named(name+"_part", part))
+		}
+		total = s.named(name+"_so_far", part)
+	}
+	return total
 }
 
 // operand is a value as a product takes it, which kernels store for that while others read it as it was.

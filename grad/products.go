@@ -11,7 +11,7 @@ import (
 func products() map[string]rule {
 	return map[string]rule{"matmul": product, "mm": product, "bmm": product, "linear": linear, "addmm": addmm,
 		"baddbmm": addmm, "gemm": gemm, "einsum": einsum,
-		"scaled_dot_product_attention": func(s *step) { s.attention(false, scaledScores) }}
+		"scaled_dot_product_attention": func(s *step) { s.attention(false, scaledScores, false) }}
 }
 
 // product: d b^T and a^T d, vectors being matrices of one row on the left, one column on the right.
