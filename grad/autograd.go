@@ -1,8 +1,11 @@
 package grad
 
 import (
+	"fmt"
+
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
 )
 
 // autograd is the name of a rule that is PyTorch's formula where that is not the usual one. Each operation of such a
@@ -52,7 +55,16 @@ func formulas() map[string]rule {
 			s.giveTo(0, func() int { return s.mul(d, s.scale(by, b.value)) })
 			s.giveTo(1, func() int { return s.mul(d, s.scale(by, a.value)) })
 		},
+		// logsigmoid on a CPU: of e^-|x|, which the forward pass has stored
+		"softplus": func(s *step) {
+			x := s.scale(s.param("beta"), s.x)
+			e := s.named("exp", s.f("exp", s.neg(s.f("abs", x))))
+			part := s.div(e, s.with(pointwise.Add, e, 1))
+			slope := s.where(s.gt(x, 0), s.from(1, pointwise.Sub, part), part)
+			s.give(0, s.where(s.gt(x, s.param("threshold")), s.d, s.mul(s.d, slope)))
+		},
 		"embedding": embeddingInParts,
+		"conv2d":    convolutionByPlaces,
 	}
 }
 
@@ -86,7 +98,8 @@ func embeddingInParts(s *step) {
 	total := none
 	for from := 0; from < n; from += placesAtOnce {
 		to := min(n, from+placesAtOnce)
-		part := s.named("part", s.apply(graph.IndexAdd{}, s.nothing(), s.slice(index, 0, from, to), s.slice(d, 0, from, to)))
+		at, of := s.slice(index, 0, from, to), s.slice(d, 0, from, to)
+		part := s.named("part", s.apply(graph.IndexAdd{}, s.nothing(), at, of))
 		if total == none {
 			total = part
 			continue
@@ -94,6 +107,35 @@ func embeddingInParts(s *step) {
 		total = s.named("parts", s.add(total, part))
 	}
 	s.give(0, total)
+}
+
+// A kernel for GPUs takes so many places of d at a time, in the order of samples and rows, and adds what they give to
+// the image that it has stored. Of more parts than that the rule is the usual one.
+const placesOfImages, mostParts = 128, 8
+
+func convolutionByPlaces(s *step) {
+	convolutionBy(s, func(op graph.Op) int {
+		shape := s.shape(s.d)
+		area := shape[2] * shape[3]
+		n := shape[0] * area
+		if n <= placesOfImages || n > placesOfImages*mostParts {
+			return s.apply(op, s.d, s.in[1])
+		}
+		total := none
+		for from := 0; from < n; from += placesOfImages {
+			mask := tensor.New(s.types[s.d].Format, shape[0], 1, shape[2], shape[3])
+			for i := from; i < min(n, from+placesOfImages); i++ {
+				mask.Data[i] = 1
+			}
+			places := s.constant(fmt.Sprint("places ", from, mask.Shape), mask)
+			part := s.apply(op, s.mul(s.d, places), s.in[1])
+			if total != none {
+				part = s.add(total, part)
+			}
+			total = s.named("so_far", part)
+		}
+		return total
+	})
 }
 
 // slice is a part along an axis.
@@ -119,9 +161,9 @@ func (s *step) exchanged(v int, samples bool) int {
 	up := func(n, to int) int { return (n + to - 1) / to }
 	v = s.pad(s.reshape(v, []int{n, planes, row}), up(n, high)*high-n, up(row, threads)*threads-row)
 	v = s.reshape(v, []int{up(n, high), high, planes, up(row, threads), threads})
-	v = s.reshape(s.move(s.sum(v, []int{0, 3}), []int{0, 3, 2, 1, 4}), []int{1, planes * (high * threads / lanes), lanes})
-	v = s.halved(v, lanes)
+	v = s.move(s.sum(v, []int{0, 3}), []int{0, 3, 2, 1, 4})
 	warps := high * threads / lanes
+	v = s.halved(s.reshape(v, []int{1, planes * warps, lanes}), lanes)
 	v = s.halved(s.pad(s.reshape(v, []int{1, planes, warps}), 0, lanes-warps), lanes)
 	shape := []int{x[0], x[1]}
 	if samples {

@@ -19,6 +19,11 @@ func convolutions() map[string]rule {
 // convolution: the transposed convolution of d with the same weights, and for them the convolution of the input, its
 // samples as channels, with d, whose stride and dilation change places; the bias has the sum of d.
 func convolution(s *step) {
+	convolutionBy(s, func(op graph.Op) int { return s.apply(op, s.d, s.in[1]) })
+}
+
+// convolutionBy is convolution with the transposed one as it is made.
+func convolutionBy(s *step, transposed func(op graph.Op) int) {
 	o := s.op.(graph.Conv)
 	w := s.shape(s.in[1])
 	p, err := o.Geometry(w[2], w[3])
@@ -32,7 +37,7 @@ func convolution(s *step) {
 		rest[a] = x[2+a] + 2*p.Pad[a] - dilation*(w[2+a]-1) - 1 - (y[2+a]-1)*stride
 	}
 	if s.wants(0) {
-		s.give(0, s.apply(graph.ConvTranspose{Params: p, Groups: o.Groups, OutputPadding: rest}, s.d, s.in[1]))
+		s.give(0, transposed(graph.ConvTranspose{Params: p, Groups: o.Groups, OutputPadding: rest}))
 	}
 	if s.wants(1) {
 		s.give(1, s.byKernel(p, max(o.Groups, 1), s.x, s.d))

@@ -250,7 +250,7 @@ func (s *step) attention(byOutput bool, scaled scaling, byBlocks bool) {
 	}
 }
 
-// overQueries is a^T b times a number, summed over all queries, or as PyTorch's on a CPU has it: over so many at a time,
+// overQueries is a^T b times a number, summed over all queries, or as PyTorch has it on a CPU: over so many at a time,
 // after each of which it stores the sum so far.
 func (s *step) overQueries(name string, a, b int, scale float64, byBlocks bool) int {
 	axis := len(s.shape(a)) - 2
