@@ -90,7 +90,16 @@ func (s *step) statistics(x int, axes []int, eps float64) (mean, rstd int) {
 }
 
 func (s *step) rootOf(v int, eps float64) int {
-	return s.f("rsqrt", s.named("variance_eps", s.with(pointwise.Add, v, eps)))
+	return s.inverseRoot(s.named("variance_eps", s.with(pointwise.Add, v, eps)))
+}
+
+// inverseRoot is 1/sqrt(v) within a kernel, of which it is known that its results are stored or not: the operation
+// rsqrt by itself rounds the roots of some numbers and not of others.
+func (s *step) inverseRoot(v int) int {
+	if s.saved == nil { // of [Of], which rounds once
+		return s.f("rsqrt", v)
+	}
+	return s.f("reciprocal", s.named("deviation", s.f("sqrt", v)))
 }
 
 // storedStatistics are those of PyTorch on a CPU, which of half numbers stores the sum of squares before it divides it.
@@ -153,7 +162,7 @@ func (s *step) rmsParts() (r, d int, axes []int) {
 	}
 	r = s.kept("rstd", rows, func() int {
 		v := s.named("mean_square", s.mean(s.f("square", s.x), axes))
-		return s.f("rsqrt", s.named("mean_square_eps", s.with(pointwise.Add, v, eps)))
+		return s.inverseRoot(s.named("mean_square_eps", s.with(pointwise.Add, v, eps)))
 	})
 	if s.wants(1) {
 		s.give(1, s.named("dy_normalized", s.mul(s.d, s.named("normalized", s.mul(s.x, r)))))
@@ -177,7 +186,7 @@ func batch(s *step) {
 		s.refuse("no rule by running statistics")
 		return
 	}
-	one := s.channels(s.f("rsqrt", s.with(pointwise.Add, s.in[n-1], o.Eps)))
+	one := s.channels(s.inverseRoot(s.with(pointwise.Add, s.in[n-1], o.Eps)))
 	if n == 3 { // an input and its statistics
 		s.give(0, s.mul(s.d, one))
 		return
