@@ -44,6 +44,7 @@ type benchRow struct {
 	First     float64 `json:"first_seconds"`
 	Seconds   float64 `json:"seconds"` // the median of later calls
 	Calls     int     `json:"calls"`   // of the median
+	processor float64 // seconds of a later call, of all processors together
 	GFLOPS    float64 `json:"gflops"`
 	OfPeak    float64 `json:"of_peak"`
 	// SampleSteps is samples of a batch times steps, of an operator.
@@ -270,11 +271,13 @@ func (r *benchRow) time(flop float64, budget time.Duration, f func()) {
 	f()
 	r.First = max(time.Since(began), time.Nanosecond).Seconds()
 	f()
+	spent := processorTime()
 	for began = time.Now(); len(later) < 1 || time.Since(began) < budget; {
 		now := time.Now()
 		f()
 		later = append(later, max(time.Since(now), time.Nanosecond)) // a coarse clock may not have moved
 	}
+	r.processor = (processorTime() - spent).Seconds() / float64(len(later))
 	r.Seconds, r.Calls = middle(later).Seconds(), len(later)
 	r.GFLOPS = flop / r.Seconds / 1e9
 }

@@ -69,7 +69,8 @@ func (c *command) modelPlan(m *modelFlags, f *benchFlags) (*planReport, error) {
 		_, e := p.Run(new(graph.Run), b.in...)
 		err = cmp.Or(err, e)
 	})
-	r.First, r.Seconds, r.Calls, r.GFLOPS, r.General = row.First, row.Seconds, row.Calls, row.GFLOPS, general.Seconds
+	r.First, r.Seconds, r.Calls, r.CPUTime, r.GFLOPS = row.First, row.Seconds, row.Calls, row.processor, row.GFLOPS
+	r.General = general.Seconds
 	if saved := r.General - r.Seconds; saved > 0 {
 		r.PaysFrom = math.Ceil(r.Build / saved)
 	}

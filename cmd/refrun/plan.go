@@ -54,6 +54,7 @@ type planReport struct {
 	First    float64 `json:"first_seconds"`
 	Seconds  float64 `json:"step_seconds"` // the median of later applications
 	Calls    int     `json:"calls"`        // of the median
+	CPUTime  float64 `json:"cpu_seconds"`  // processor time of one of these, on average; 0 if it is not known
 	GFLOPS   float64 `json:"gflops"`
 	General  float64 `json:"general_seconds"`  // a step that is not compiled
 	PaysFrom float64 `json:"break_even_steps"` // after which compiling has paid, -1 for never
@@ -184,7 +185,7 @@ func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
 	row.time(float64(r.FLOPs), time.Duration(f.seconds*float64(time.Second)), func() {
 		err = cmp.Or(p.Forward(p.Result(), x[t%len(x)], draws(), noise.Time{}), err)
 	})
-	r.First, r.Seconds, r.Calls, r.GFLOPS = row.First, row.Seconds, row.Calls, row.GFLOPS
+	r.First, r.Seconds, r.Calls, r.CPUTime, r.GFLOPS = row.First, row.Seconds, row.Calls, row.processor, row.GFLOPS
 	r.Arena, r.Weights = p.Arena(), op.Bytes()
 	general := benchRow{}
 	general.time(float64(r.FLOPs), 1, func() {

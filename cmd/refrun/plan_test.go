@@ -19,7 +19,7 @@ func TestPlan(t *testing.T) {
 		"contract": word, "cpu": word, "isa": word, "threads": number, "mode": word, "what": word, "compiled": truth,
 		"kernels": []any{}, "passes": number, "flops": number, "bytes": number, "arena_bytes": number,
 		"weight_bytes": number, "build_seconds": number, "first_seconds": number, "step_seconds": number,
-		"calls": number, "gflops": number, "general_seconds": number, "break_even_steps": number,
+		"calls": number, "cpu_seconds": number, "gflops": number, "general_seconds": number, "break_even_steps": number,
 		"dataset": object{"operators": number, "steps": number, "realizations": number, "seconds_per_operator": number,
 			"seconds": number},
 	})
