@@ -33,6 +33,22 @@ class RMSNorm(nn.Module):
         return self.after(y.to(x.dtype) * self.weight)
 
 
+class Rotary(nn.Module):
+    """A product turned by angles that are computed in float32 whatever the module is cast to."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.product, self.after, self.base = nn.Linear(width, width), nn.Linear(width, width), 10000.0
+
+    def forward(self, x):
+        y = self.product(x)
+        length, width = y.shape[-2:]
+        angles = torch.arange(length).float()[:, None] * self.base ** (-torch.arange(0, width, 2).float() / width)
+        cos, sin = (torch.cat([t, t], -1).to(y.dtype) for t in (angles.cos(), angles.sin()))
+        a, b = y.chunk(2, -1)
+        return self.after(y * cos + torch.cat([-b, a], -1) * sin)
+
+
 class Transposed(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -122,6 +138,8 @@ def main(folder):
         record(folder, f"lstm-{name}-cpu", LSTMStep(5, 8), (r(4, 5), torch.zeros(4, 8), torch.zeros(4, 8)), half, ("swapped", True), layers=True)
         record(folder, f"rms-{name}-cpu", RMSNorm(24), (r(4, 24),), half, ("eps", 1e-2), native=True)
         record(folder, f"rms-{name}-none", RMSNorm(24), (r(4, 24),), half, ("eps", 1e-2), pure=True, native=True)
+    for name, half in (("bfloat16", b), ("float16", f)):
+        record(folder, f"rotary-{name}-none", Rotary(24), (r(2, 37, 24),), half, ("base", 9000.0), pure=True, native=True, layers=True)
     record(folder, "unet-float16-none", UNet(4), (r(1, 3, 16, 16),), f, ("last.1.eps", 1e-1), pure=True)
 
 

@@ -87,6 +87,7 @@ func (c Claim) Choices(g *graph.Graph, types []graph.Type, k Contract, stored fp
 func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16.Format) (*lowering, error) {
 	if k.pure {
 		c = Claim{Mode: graph.Mode{Precision: fp16.Float32}, Pure: true, Half: c.Mode.Precision, Native: true}
+		g = constantsIn(c.Half, g)
 	}
 	l := &lowering{claim: c, Contract: k, to: graph.New(new(graph.Kept)), cast: map[castKey]int{}, folded: map[int]bool{}}
 	g = l.fold(c.Stored(g))
@@ -114,22 +115,29 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 }
 
 // Stored returns a graph with constants as the claim stores them, and casts to float32 as to its format: that
-// is what x.to(y.dtype) has left in a recording of float32. A recording in that half has its casts itself.
+// is what x.to(y.dtype) has left in a recording of float32. A recording in that half has its own casts and constants,
+// such as the angles of rotary positions in float32.
 func (c Claim) Stored(g *graph.Graph) *graph.Graph {
-	if !c.Pure {
+	if !c.Pure || c.Native {
 		return g
 	}
+	n := constantsIn(c.Half, g)
+	n.Nodes = slices.Clone(g.Nodes)
+	for i := range n.Nodes {
+		if cast, is := n.Nodes[i].Op.(graph.Cast); is && cast.Dtype == fp16.Float32.String() {
+			n.Nodes[i].Op = graph.Cast{Dtype: c.Half.String()}
+		}
+	}
+	return n
+}
+
+// constantsIn returns a graph with constants in a format.
+func constantsIn(f fp16.Format, g *graph.Graph) *graph.Graph {
 	n := *g
 	n.Values = slices.Clone(g.Values)
 	for v := range n.Values {
-		if t := n.Values[v].Const; t != nil && t.Format != fp16.Int64 && t.Format != c.Half {
-			n.Values[v].Const = Rounded(t, c.Half)
-		}
-	}
-	n.Nodes = slices.Clone(g.Nodes)
-	for i := range n.Nodes {
-		if cast, is := n.Nodes[i].Op.(graph.Cast); is && !c.Native && cast.Dtype == fp16.Float32.String() {
-			n.Nodes[i].Op = graph.Cast{Dtype: c.Half.String()}
+		if t := n.Values[v].Const; t != nil && t.Format != fp16.Int64 && t.Format != f {
+			n.Values[v].Const = Rounded(t, f)
 		}
 	}
 	n.Kept = new(graph.Kept)
