@@ -157,7 +157,7 @@ class Kernel:
         a, b = a[..., :k], b[..., :k, :]
         if self.fault in ("TF32 operands", "TF32 operands truncated") and a.dtype == torch.float32:
             a, b = (cut(t, "away" if self.has("TF32 operands") else "truncated") for t in (a, b))
-        if self.has("sums in float16") or self.has("sum in bfloat16"):
+        if (self.has("sums in float16") or self.has("sum in bfloat16")) and k > 4:  # else it is a product stored before its bias
             to = torch.float16 if self.has("sums in float16") else torch.bfloat16
             s = 0
             for i in range(0, k, 4):
