@@ -18,11 +18,9 @@
 //   - [github.com/refrun/refrun/asm] says which instruction set runs,
 //   - [github.com/refrun/refrun/onnx] and [github.com/refrun/refrun/network] make
 //     graphs of files,
-//   - [github.com/refrun/refrun/grad] makes gradients of graphs,
 //   - [github.com/refrun/refrun/molecule] has energies and forces of molecules, and
-//   - [github.com/refrun/refrun/oracle/forward] judges what a device made of one,
-//     [github.com/refrun/refrun/oracle/judge] and
-//     [github.com/refrun/refrun/oracle/kernel] what a kernel did.
+//   - [github.com/refrun/refrun/oracle/forward] judges what a device made of one, and
+//     [github.com/refrun/refrun/oracle/judge] what a kernel did.
 //
 // Package [github.com/refrun/refrun/dataset] makes datasets of operators and their
 // rollouts.
@@ -31,15 +29,14 @@
 // [github.com/refrun/refrun/tensor] in the formats of
 // [github.com/refrun/refrun/fp16]:
 //
-//   - [github.com/refrun/refrun/conv], [github.com/refrun/refrun/matmul],
-//     [github.com/refrun/refrun/attention] and [github.com/refrun/refrun/spectral]
-//     hold products, and [github.com/refrun/refrun/tensorcore] those of GPUs,
-//   - [github.com/refrun/refrun/norm], [github.com/refrun/refrun/reduce] and
-//     [github.com/refrun/refrun/pool] take numbers together,
+//   - [github.com/refrun/refrun/conv] holds convolutions, and
+//     [github.com/refrun/refrun/tensorcore] the products of GPUs,
+//   - [github.com/refrun/refrun/norm] takes numbers together, and
 //   - [github.com/refrun/refrun/act] and [github.com/refrun/refrun/pointwise] act
-//     on each number, and
-//   - [github.com/refrun/refrun/index] and [github.com/refrun/refrun/resize] move
-//     them.
+//     on each number.
+//
+// Package graph has all others: products, sums, pooling, resizing, Fourier
+// transforms, and what moves numbers.
 //
 // The folder examples has programs of a page to begin with.
 //

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/dataset/sample"
+	"github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/strict"
 )
 

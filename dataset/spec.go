@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/rollout"
 )

@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/rollout"
 )

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/refrun/refrun/dataset/initial"
+	"github.com/refrun/refrun/internal/dataset/initial"
 	"github.com/refrun/refrun/internal/strict"
 )
 

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/refrun/refrun/dataset/initial"
-	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/dataset/initial"
+	"github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"

@@ -6,8 +6,8 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/matmul"
 	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/matmul"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/attention"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/attention"
 	"github.com/refrun/refrun/tensor"
 )
 

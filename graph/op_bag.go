@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/index"
+	"github.com/refrun/refrun/internal/op/index"
 )
 
 // EmbeddingBag takes together the rows of a table [N,D], its first input, that an index,

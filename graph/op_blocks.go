@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/index"
+	"github.com/refrun/refrun/internal/op/index"
 )
 
 // PixelShuffle makes blocks of Factor by Factor pixels of the channels of images

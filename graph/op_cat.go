@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/index"
+	"github.com/refrun/refrun/internal/op/index"
 	"github.com/refrun/refrun/tensor"
 )
 

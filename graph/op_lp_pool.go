@@ -3,7 +3,7 @@ package graph
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/pool"
+	"github.com/refrun/refrun/internal/op/pool"
 )
 
 // LpPool is ONNX's LpPool, of an input [N,C,L], [N,C,H,W] or [N,C,D,H,W]: the other

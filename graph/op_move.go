@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/index"
+	"github.com/refrun/refrun/internal/op/index"
 )
 
 // Permute puts the axes in another order: axis a of the output is axis Axes[a] of the

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/pool"
+	"github.com/refrun/refrun/internal/op/pool"
 	"github.com/refrun/refrun/tensor"
 )
 

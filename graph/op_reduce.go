@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/index"
-	"github.com/refrun/refrun/reduce"
+	"github.com/refrun/refrun/internal/op/index"
+	"github.com/refrun/refrun/internal/op/reduce"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -6,8 +6,8 @@ import (
 	"math"
 	"math/big"
 
-	"github.com/refrun/refrun/pool"
-	"github.com/refrun/refrun/resize"
+	"github.com/refrun/refrun/internal/op/pool"
+	"github.com/refrun/refrun/internal/op/resize"
 )
 
 // Interpolate is PyTorch's interpolate, and with further attributes ONNX's Resize: of an

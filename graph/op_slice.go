@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/index"
+	"github.com/refrun/refrun/internal/op/index"
 )
 
 // Slice takes the numbers from Start to before End along each of those axes, or along the

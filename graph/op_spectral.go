@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/index"
-	"github.com/refrun/refrun/spectral"
+	"github.com/refrun/refrun/internal/op/index"
+	"github.com/refrun/refrun/internal/op/spectral"
 	"github.com/refrun/refrun/tensor"
 )
 

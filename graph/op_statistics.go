@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/reduce"
+	"github.com/refrun/refrun/internal/op/reduce"
 )
 
 // InverseStd is inverse_std, 1/sqrt(var+eps) along axes with the biased variance: what a layer

@@ -2,7 +2,7 @@ package graph
 
 import (
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/matmul"
+	"github.com/refrun/refrun/internal/op/matmul"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/grad"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/grad"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/tensor"

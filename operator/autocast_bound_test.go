@@ -6,9 +6,9 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/pool"
+	"github.com/refrun/refrun/internal/op/resize"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/pool"
-	"github.com/refrun/refrun/resize"
 	"github.com/refrun/refrun/tensor"
 )
 

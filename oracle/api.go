@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/probe"
-	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/match"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 

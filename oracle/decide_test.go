@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/oracle/internal/table"
-	"github.com/refrun/refrun/oracle/render"
+	"github.com/refrun/refrun/internal/oracle/render"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 

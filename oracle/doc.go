@@ -14,7 +14,7 @@
 //   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
 //   - [CheckOneStep] gives the plain differences of single steps, without a verdict.
 //   - Packages [github.com/refrun/refrun/oracle/report] and
-//     [github.com/refrun/refrun/oracle/render] are what a check found, and how it is written.
+//     [github.com/refrun/refrun/internal/oracle/render] are what a check found, and how it is written.
 //   - [WriteProbes] writes inputs that show how a device computes.
 //
 // A claim that cannot belong to a trajectory, or a file that cannot be read, is an error

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/internal/joined"
+	"github.com/refrun/refrun/internal/oracle/render"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/fault"
-	"github.com/refrun/refrun/oracle/internal/table"
-	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/matmul"
-	"github.com/refrun/refrun/reduce"
+	"github.com/refrun/refrun/internal/op/matmul"
+	"github.com/refrun/refrun/internal/op/reduce"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/matmul"
+	"github.com/refrun/refrun/internal/op/matmul"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/oracle"
-	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/dataset"
-	points "github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
+	points "github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/dataset"
-	"github.com/refrun/refrun/dataset/initial"
+	"github.com/refrun/refrun/internal/dataset/initial"
 	"github.com/refrun/refrun/internal/disk"
 )
 

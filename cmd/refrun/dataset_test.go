@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/dataset/initial"
+	"github.com/refrun/refrun/internal/dataset/initial"
 	"github.com/refrun/refrun/internal/disk"
 )
 

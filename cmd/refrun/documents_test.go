@@ -63,7 +63,7 @@ var ranElsewhere = map[string]string{
 	"refrun check --onnx block.onnx": "needs an ONNX file; TestModelFlags",
 	"refrun run --onnx":              "needs an ONNX file; onnx/ has tests of its own",
 	"refrun info --onnx":             "needs an ONNX file",
-	"refrun kernel":                  "oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
+	"refrun kernel":                  "internal/oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
 	"refrun study --case testdata": "minutes", "refrun run --graph": "interop/python/tests/test_network.py",
 	"go doc": "prints", "go install golang.org/x/perf": "of a reader", "scripts/bench": "measures",
 	"go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",

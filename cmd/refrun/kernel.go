@@ -10,9 +10,9 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/oracle/gradient"
+	"github.com/refrun/refrun/internal/oracle/gradient"
+	"github.com/refrun/refrun/internal/oracle/kernel"
 	"github.com/refrun/refrun/oracle/judge"
-	"github.com/refrun/refrun/oracle/kernel"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"

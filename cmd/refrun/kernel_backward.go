@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/refrun/refrun/internal/oracle/gradient"
 	"github.com/refrun/refrun/network"
-	"github.com/refrun/refrun/oracle/gradient"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/oracle/quantizer"
-	"github.com/refrun/refrun/quantize"
+	"github.com/refrun/refrun/internal/op/quantize"
+	"github.com/refrun/refrun/internal/oracle/quantizer"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

@@ -7,9 +7,9 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/attr"
 	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/op/quantize"
+	"github.com/refrun/refrun/internal/oracle/quantizer"
 	"github.com/refrun/refrun/oracle/judge"
-	"github.com/refrun/refrun/oracle/quantizer"
-	"github.com/refrun/refrun/quantize"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/forward"
-	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

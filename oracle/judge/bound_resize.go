@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/resize"
+	"github.com/refrun/refrun/internal/op/resize"
 	"github.com/refrun/refrun/tensor"
 )
 

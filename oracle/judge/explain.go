@@ -9,7 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/internal/oracle/table"
 )
 
 // A fault is the cause of what is wrong if it explains the output: the same steps with the fault are judged as the

@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/internal/oracle/table"
 )
 
 // Fault is what is wrong with a kernel: its name, what it is, and what to do.

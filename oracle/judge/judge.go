@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/internal/oracle/kernel"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/internal/oracle/table"
 )
 
 // Wrong are graphs with one fault each: the outputs of those of [Several], as a kernel with that fault has them.

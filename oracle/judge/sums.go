@@ -4,7 +4,7 @@ import (
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/internal/oracle/kernel"
 )
 
 // order tells in which order a kernel of one product sums; nil of other kernels, and where operands are rounded.

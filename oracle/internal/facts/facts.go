@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/evidence"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )

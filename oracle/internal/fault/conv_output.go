@@ -1,8 +1,8 @@
 package fault
 
 import (
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )

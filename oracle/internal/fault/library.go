@@ -3,7 +3,7 @@
 package fault
 
 import (
-	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 )
 

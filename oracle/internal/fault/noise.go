@@ -7,10 +7,10 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/internal/oracle/table"
 )
 
 // TestTable: each row says what it must, under an ID that no other row has, and is a

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/evidence"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 

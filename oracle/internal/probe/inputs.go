@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/internal/table"
 )
 
 // The rungs of the ladders, as standard deviations of the first convolution's

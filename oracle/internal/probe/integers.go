@@ -3,11 +3,11 @@ package probe
 import (
 	"bytes"
 
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/safetensors"
 )
 

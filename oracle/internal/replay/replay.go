@@ -9,11 +9,11 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

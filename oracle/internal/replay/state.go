@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

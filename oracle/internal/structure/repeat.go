@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
-	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 
