@@ -54,7 +54,7 @@ func (p *Plan) card(manifest string) ([]byte, error) {
 		stored = "states in " + p.units.Store.String() + ", and what is measured of them"
 	}
 	line("| a file for each operator | units/, %s: %s |", p.units.File, stored)
-	line("| points | %s, %d dimensions |", p.units.Sample.Method, p.units.Sample.Dims)
+	line("| points | %s, %d dimensions |", p.units.points.Method, p.units.points.Dims)
 	line("| made by | %s, contract %s |", one(p.MadeBy), p.Contract)
 	line("| identity (SHA-256 of what decides the numbers) | %s |", p.Identity)
 	line("| SHA-256 of manifest.jsonl (what was made of it) | %s |", manifest)

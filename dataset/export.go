@@ -107,9 +107,9 @@ func (m *merger) zarr(dir string, l Layout) error {
 	axes := []string{"operator", "realization", "time", "channel", "y", "x"}
 	rows := min(rowsOf, n)
 	all := map[string]*zarr.Array{
-		"params": {Shape: []int{n, m.Plan.units.Sample.Dims}, Type: fp16.Float64, Rows: rows,
+		"params": {Shape: []int{n, m.Plan.units.points.Dims}, Type: fp16.Float64, Rows: rows,
 			Names: []string{"operator", "parameter"}},
-		"values": {Shape: []int{n, m.Plan.units.Sample.Dims}, Type: fp16.Float64, Rows: rows,
+		"values": {Shape: []int{n, m.Plan.units.points.Dims}, Type: fp16.Float64, Rows: rows,
 			Names: []string{"operator", "parameter"}},
 		"inputs": {Shape: []int{n, c, h, w}, Type: fp16.Float32, Rows: rows, Piece: []int{1, c, h, w}, Gzip: l.Gzip,
 			Names: []string{"operator", "channel", "y", "x"}},

@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if s.Sample.Method == "latin" && s.Operators > 100 {
+		if s.points.Method == "latin" && s.Operators > 100 {
 			return // all of them are ordered before there is one
 		}
 		u, err := s.Units("f")

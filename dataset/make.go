@@ -298,7 +298,7 @@ func (u *Unit) engine() (*rollout.Engine, error) {
 func (u *Unit) Start() ([]float64, error) {
 	s := u.Shape()
 	x := make([]float64, s.Len())
-	if err := u.Initial.Fill(u.InitialSeed, s.C, s.H, x); err != nil {
+	if err := u.condition.Fill(u.InitialSeed, s.C, s.H, x); err != nil {
 		return nil, fmt.Errorf("operator %d: initial.%w", u.Index, err)
 	}
 	return x, nil

@@ -157,7 +157,7 @@ func (m *merger) state() int { return m.shape[2] * m.shape[3] * m.shape[4] }
 
 func (m *merger) safetensors(path string) error {
 	n, store := len(m.units), m.Plan.units.Store
-	all := []*safetensors.Tensor{{Name: "parameters", DType: safetensors.F64, Shape: []int{n, m.Plan.units.Sample.Dims}}}
+	all := []*safetensors.Tensor{{Name: "parameters", DType: safetensors.F64, Shape: []int{n, m.Plan.units.points.Dims}}}
 	names := rollout.DiagnosticNames[:]
 	for _, name := range names {
 		all = append(all, &safetensors.Tensor{

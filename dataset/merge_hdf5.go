@@ -29,7 +29,7 @@ func (m *merger) hdf5(path string) error {
 
 // specs declares what is stored.
 func (m *merger) specs() []hdf5.Spec {
-	n, dims := len(m.units), m.Plan.units.Sample.Dims
+	n, dims := len(m.units), m.Plan.units.points.Dims
 	one := append([]int{1, 1, 1}, m.shape[2:]...) // a chunk, as units have it
 	var all []hdf5.Spec
 	if m.states {
@@ -198,7 +198,7 @@ func (m *merger) perUnit(w *hdf5.Writer) error {
 		if err != nil {
 			return err
 		}
-		types, policies, regimes = append(types, u.Initial.Type), append(policies, policyName(u.Rollout)),
+		types, policies, regimes = append(types, u.condition.Type), append(policies, policyName(u.Rollout)),
 			append(regimes, regime(u.Operator.NoiseScale))
 		for _, err := range []error{
 			w.Write("/parameters/params", []int{i, 0}, rounded32(u.Point)), w.Write("/parameters/values", []int{i, 0}, u.Values),

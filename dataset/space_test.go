@@ -146,8 +146,8 @@ func TestPrefix(t *testing.T) {
 // of its parameters, and what reaches nothing is named.
 func TestSpinlock(t *testing.T) {
 	u := parse(t, temporal)
-	if u.Sample.Dims != 12 || u.Sample.Method != sample.Sobol {
-		t.Fatalf("%+v", u.Sample)
+	if u.points.Dims != 12 || u.points.Method != sample.Sobol {
+		t.Fatalf("%+v", u.points)
 	}
 	h := sha256.New()
 	kinds, policies, layers := map[string]int{}, map[string]int{}, map[int]int{}
@@ -230,7 +230,7 @@ func TestSpinlockInitial(t *testing.T) {
 		`"encoder_levels":{"type":"integer","bounds":[2,3]}},"evolution":`, 1)
 	u := parse(t, text)
 	one, err := u.At(5)
-	if err != nil || one.Operator.UAFNO == nil || one.Operator.UAFNO.EncoderLevels < 2 || u.Sample.Dims != 14 {
+	if err != nil || one.Operator.UAFNO == nil || one.Operator.UAFNO.EncoderLevels < 2 || u.points.Dims != 14 {
 		t.Errorf("%v, %+v", err, one)
 	}
 	if at := len(u.Axes) - 1; u.Axes[at-1].Field != "operator.encoder_levels" ||

@@ -20,10 +20,10 @@ type Spec struct {
 	Name      string
 	Operators int
 	Seed      uint64
-	Sample    sample.Config // its Dims, Points and, but for Legacy seeds, Seed follow from the others
+	points    sample.Config // its Dims, Points and, but for Legacy seeds, Seed follow from the others
 	Axes      []*Axis       // in order: point coordinates go to those that are not Apart
 	// The fields that all operators share, JSON objects as in a case.json; those of Initial
-	// are package initial's.
+	// are listed in docs/DATASETS.md.
 	Operator, Rollout, Initial json.RawMessage
 	Store                      fp16.Format // of the states in the files
 	File                       string      // extension of the files: .safetensors or .h5
@@ -34,6 +34,9 @@ type Spec struct {
 	// than Spinlock does.
 	Notes []string
 }
+
+// Sampling returns the method by which points are spread over the unit cube, and the cube's dimensions.
+func (s *Spec) Sampling() (method string, dims int) { return string(s.points.Method), s.points.Dims }
 
 // MostOperators is the greatest number of operators of a dataset.
 const MostOperators = 1_000_000
@@ -65,23 +68,23 @@ func Parse(file string, text []byte) (*Spec, error) {
 		return nil, err
 	}
 	s.Text = text
-	s.Sample.Points = s.Operators
+	s.points.Points = s.Operators
 	for _, a := range s.Axes {
 		if !a.Apart {
-			s.Sample.Dims++
+			s.points.Dims++
 		}
 	}
-	if s.Sample.Dims == 0 {
+	if s.points.Dims == 0 {
 		return nil, o.Errorf("space", "nothing in it: want a field that varies")
 	}
-	if s.Sample.Dims > sample.MostDims {
-		return nil, o.Errorf("space", "%d fields: want at most %d", s.Sample.Dims, sample.MostDims)
+	if s.points.Dims > sample.MostDims {
+		return nil, o.Errorf("space", "%d fields: want at most %d", s.points.Dims, sample.MostDims)
 	}
-	if err := s.Sample.Check(); err != nil {
+	if err := s.points.Check(); err != nil {
 		return nil, o.Errorf("sampling", "%w", err)
 	}
 	// One unit shows whether the fields are known and fit together.
-	if _, err := s.at(file, make([]float64, s.Sample.Dims), 0); err != nil {
+	if _, err := s.at(file, make([]float64, s.points.Dims), 0); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -98,14 +101,14 @@ func readOwn(o *strict.Object) (*Spec, error) {
 	if s.Initial == nil {
 		s.Initial = json.RawMessage(`{"type":"gaussian_random_field"}`)
 	}
-	s.Sample = sample.Config{Method: sample.Sobol, Scramble: true, Seed: s.Seed}
+	s.points = sample.Config{Method: sample.Sobol, Scramble: true, Seed: s.Seed}
 	if p := o.Child("sampling"); p != nil {
-		s.Sample.Method = sample.Method(p.String("method", "sobol"))
-		s.Sample.Scramble = p.Bool("scramble", true)
-		s.Sample.Bits = int(p.Int("bits", 0, 30, 64))
-		s.Sample.Legacy = p.Bool("legacy_seed", false)
+		s.points.Method = sample.Method(p.String("method", "sobol"))
+		s.points.Scramble = p.Bool("scramble", true)
+		s.points.Bits = int(p.Int("bits", 0, 30, 64))
+		s.points.Legacy = p.Bool("legacy_seed", false)
 		if seed, ok := p.Seed("seed"); ok {
-			s.Sample.Seed = seed
+			s.points.Seed = seed
 		}
 		if err := p.Close(); err != nil {
 			return nil, err

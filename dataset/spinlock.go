@@ -133,21 +133,21 @@ func (s *spinlock) axis(p *strict.Object, field string) (*Axis, error) {
 func (s *spinlock) sampling(o *strict.Object) error {
 	o.Need("total_samples")
 	s.Operators = int(o.Int("total_samples", 1, 1, MostOperators))
-	s.Sample = sample.Config{Method: sample.Sobol, Scramble: true, Legacy: true, Seed: 42}
+	s.points = sample.Config{Method: sample.Sobol, Scramble: true, Legacy: true, Seed: 42}
 	if strategy := o.String("strategy", "sobol_stratified"); strategy != "sobol_stratified" && strategy != "sobol" {
 		o.Fail("strategy", "%.60q: want sobol or sobol_stratified", strategy)
 	}
 	if c := o.Child("sobol"); c != nil {
-		s.Sample.Scramble = c.Bool("scramble", true)
+		s.points.Scramble = c.Bool("scramble", true)
 		if seed, ok := c.Seed("seed"); ok {
-			s.Sample.Seed = seed
+			s.points.Seed = seed
 		}
 		s.rest(c, "sampling.sobol", "scramble", "seed")
 		if err := c.Close(); err != nil {
 			return err
 		}
 	}
-	s.Seed = s.Sample.Seed
+	s.Seed = s.points.Seed
 	s.rest(o, "sampling", "strategy", "sobol", "total_samples")
 	return o.Close()
 }

@@ -30,7 +30,7 @@ type Unit struct {
 	Operator    operator.Config
 	Rollout     rollout.Config
 	Mode        operator.Mode
-	Initial     *initial.Condition
+	condition   *initial.Condition
 	WeightsSeed uint64
 	InitialSeed uint64
 	Store       fp16.Format
@@ -44,6 +44,9 @@ func (u *Unit) Shape() rollout.Shape {
 	return rollout.Shape{C: u.Operator.InputChannels, H: u.Operator.GridSize, W: u.Operator.GridSize}
 }
 
+// InitialType returns the name of the initial condition's type, such as gaussian_random_field.
+func (u *Unit) InitialType() string { return u.condition.Type }
+
 // Units makes the units of a specification, one by one.
 type Units struct {
 	*Spec
@@ -53,13 +56,13 @@ type Units struct {
 
 // Units returns the units; file is what messages call the specification.
 func (s *Spec) Units(file string) (*Units, error) {
-	p, err := sample.New(s.Sample)
+	p, err := sample.New(s.points)
 	return &Units{s, file, p}, err
 }
 
 // At returns unit i, from 0.
 func (u *Units) At(i int) (*Unit, error) {
-	x := make([]float64, u.Sample.Dims)
+	x := make([]float64, u.points.Dims)
 	u.sampler.At(i, x)
 	one, err := u.at(u.file, x, i)
 	if err != nil {
@@ -136,7 +139,7 @@ func (u *Unit) read(file string) (err error) {
 	if u.Rollout, err = rollout.ReadConfig(file, "rollout", u.RolloutText); err != nil {
 		return err
 	}
-	if u.Initial, err = initial.Parse(file, "initial", u.InitialText); err != nil {
+	if u.condition, err = initial.Parse(file, "initial", u.InitialText); err != nil {
 		return err
 	}
 	if u.Mode, err = operator.ParseMode(u.Rollout.Precision, u.Rollout.Autocast); err != nil {
@@ -153,7 +156,7 @@ func (u *Unit) read(file string) (err error) {
 		return fmt.Errorf("%s: rollout.base_seed: %d: want none: it follows from seed and the operator's index", file,
 			u.Rollout.BaseSeed)
 	}
-	if err := u.Initial.Fits(u.Shape().C, u.Shape().H); err != nil {
+	if err := u.condition.Fits(u.Shape().C, u.Shape().H); err != nil {
 		return fmt.Errorf("%s: initial.%w", file, err)
 	}
 	const most = 1 << 31
@@ -168,7 +171,7 @@ func (u *Unit) read(file string) (err error) {
 // identity returns the hash of what decides the unit's numbers.
 func (u *Unit) identity() string {
 	text, err := json.Marshal(map[string]any{
-		"contract": operator.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": u.Initial.Version(),
+		"contract": operator.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": u.condition.Version(),
 		"operator": u.OperatorText, "rollout": u.RolloutText, "initial": u.InitialText,
 		"weights_seed": u.WeightsSeed, "base_seed": u.Rollout.BaseSeed, "initial_seed": u.InitialSeed,
 		"store": u.Store.String(),

@@ -150,7 +150,7 @@ func (o AvgPool) geometry(size []int) ([]pool.Geometry, error) {
 }
 
 // Windows returns the windows along the last axes of an input of that shape, which must be
-// one that [MaxPool.Infer] takes.
+// one that [MaxPool.Infer] takes. It is for package plan alone.
 func (o MaxPool) Windows(shape []int) ([]pool.Windows, error) {
 	size := shape[len(shape)-o.axes:]
 	g, err := o.geometry(size)

@@ -19,12 +19,12 @@ import (
 // planned is the JSON of dataset plan.
 type planned struct {
 	dataset.Head
-	Method      points.Method `json:"method"`
-	Dims        int           `json:"dimensions"`
-	Discrepancy float64       `json:"centred_discrepancy"`
-	Correlation float64       `json:"largest_correlation"`
-	Between     [2]string     `json:"largest_correlation_of"`
-	Judged      int           `json:"points_judged"` // the first of them
+	Method      string    `json:"method"`
+	Dims        int       `json:"dimensions"`
+	Discrepancy float64   `json:"centred_discrepancy"`
+	Correlation float64   `json:"largest_correlation"`
+	Between     [2]string `json:"largest_correlation_of"`
+	Judged      int       `json:"points_judged"` // the first of them
 
 	Seconds  [3]float64         `json:"seconds_of_a_unit"` // least, median, most
 	Total    float64            `json:"seconds"`           // of one machine
@@ -156,8 +156,9 @@ func datasetPlan(c *command) error {
 
 // judgePlan says how evenly the points are spread and what the units take.
 func judgePlan(p *dataset.Plan, s *dataset.Spec, units *dataset.Units, nodes int) *planned {
-	r := &planned{Head: p.Head, Method: s.Sample.Method, Dims: s.Sample.Dims, Judged: min(s.Operators, mostJudged),
-		Nodes: nodes, Threads: runtime.GOMAXPROCS(0), By: map[string]float64{}}
+	r := &planned{Head: p.Head, Judged: min(s.Operators, mostJudged), Nodes: nodes,
+		Threads: runtime.GOMAXPROCS(0), By: map[string]float64{}}
+	r.Method, r.Dims = s.Sampling()
 	x := make([]float64, r.Judged*r.Dims)
 	for i := range r.Judged {
 		units.Point(i, x[i*r.Dims:(i+1)*r.Dims])

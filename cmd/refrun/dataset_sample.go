@@ -126,7 +126,7 @@ func madeUnits(p *dataset.Plan, n int) ([]int, error) {
 
 // unitLabel says what distinguishes a unit, in short lines.
 func unitLabel(p *dataset.Plan, u *dataset.Unit) []string {
-	lines := []string{fmt.Sprintf("unit %d", u.Index), u.Initial.Type}
+	lines := []string{fmt.Sprintf("unit %d", u.Index), u.InitialType()}
 	for i, field := range p.Fields() {
 		if len(lines) == 6 {
 			break
