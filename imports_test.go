@@ -98,7 +98,7 @@ var inward = map[string][]string{
 	"internal/dataset/initial": {"fp16", "noise", "internal/op/spectral", "tensor", "internal/elem", "internal/strict"},
 	"diff":                     {"fp16"},
 	"oracle/report":            {"diff"},
-	"internal/oracle/kernel":   {"fp16", "tensor", "tensorcore"},
+	"internal/oracle/kernel":   {"fp16", "oracle/report", "tensor", "tensorcore"},
 	"internal/oracle/quantizer": {"fp16", "graph", "internal/oracle/table", "oracle/judge", "oracle/report",
 		"pointwise", "internal/op/quantize", "tensor", "tensorcore"},
 	"oracle/judge": {

@@ -339,7 +339,7 @@ func devices(op string, q judge.Question) []kernel.Fit {
 }
 
 // ordered says which order of k fits a product's bits, and how sure that is.
-func ordered(o *kernel.Order) string {
+func ordered(o *report.Order) string {
 	s := fmt.Sprintf("no order of k that is known gives these bits: %s, %d of %d sums", o.Name, o.Equal, o.Of)
 	if o.Equal == o.Of {
 		s = fmt.Sprintf("order of the sums: %s gives all %d that were looked at", o.Name, o.Of)

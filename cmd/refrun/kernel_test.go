@@ -199,7 +199,7 @@ func TestKernelFits(t *testing.T) {
 		r.Blind = append(r.Blind, f.ID)
 	}
 	for _, r.Verdict = range []string{judge.Fail, judge.Pass} {
-		r.Order = &kernel.Order{
+		r.Order = &report.Order{
 			Name: "k in tiles of 128 of (kh, kw, c), fused multiply-adds, the bias last", Equal: 256, Of: 256,
 			Alike: make([]string, 20), Next: "k in 16 parts of (kh, kw, c), fused multiply-adds, the bias last",
 		}
@@ -238,11 +238,11 @@ func judgedPairs() []pair {
 	long := say(func(r *kernelReport) { r.Untried = 738 })
 	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"kernel.eps-ignored"}, mostBlind+2) })
 	ordered := say(func(r *kernelReport) {
-		r.Order = &kernel.Order{
+		r.Order = &report.Order{
 			Name: "k ascending", Equal: 9, Of: 9, Alike: []string{"another"}, Next: "k in 2 parts", NextEqual: 3,
 		}
 	})
-	unordered := say(func(r *kernelReport) { r.Order = &kernel.Order{Name: "k ascending", Equal: 4, Of: 9} })
+	unordered := say(func(r *kernelReport) { r.Order = &report.Order{Name: "k ascending", Equal: 4, Of: 9} })
 	off := say(func(r *kernelReport) { r.Close, r.Errors = 2, math.MaxFloat64 })
 	return []pair{
 		{"every element is what a right kernel may return", right, wrong},

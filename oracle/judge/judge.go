@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/oracle/kernel"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -117,7 +117,7 @@ type Report struct {
 	// steps. What was cut into pieces has that of the first.
 	Off float64 `json:"-"`
 	// Order is the order of k in which a product was summed, of those that were tried; nil of other kernels.
-	Order *kernel.Order `json:"order,omitempty"`
+	Order *report.Order `json:"order,omitempty"`
 	// Close is what torch.testing.assert_close with its defaults finds: how many elements are off.
 	Close int `json:"assert_close_mismatches"`
 }

@@ -5,10 +5,11 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/kernel"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // order tells in which order a kernel of one product sums; nil of other kernels, and where operands are rounded.
-func (q *Question) order() *kernel.Order {
+func (q *Question) order() *report.Order {
 	if len(q.Graph.Nodes) != 1 || len(q.Inputs) < 2 || q.Operands != "" || q.Claimed != nil && q.Claimed.Operands != "" {
 		return nil
 	}

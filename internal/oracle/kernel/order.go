@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // Sum is a result that is a sum of products a[k]*b[k] and a bias, of float32 or narrower numbers.
@@ -14,18 +15,6 @@ type Sum struct {
 	A, B   []float64
 	Bias   float64
 	Result float64 // as the kernel stored it
-}
-
-// Order is the order of k, and the arithmetic, that explains the most results of a kernel that sums in float32.
-type Order struct {
-	Name  string `json:"name"` // in words
-	Equal int    `json:"equal"`
-	Of    int    `json:"of"` // how many sums were looked at
-	// Alike are others that give the same bits, all that were looked at: these numbers do not tell them apart.
-	Alike []string `json:"alike,omitempty"`
-	// Next is the one of all others that explains the most, and NextEqual how many: what a wrong guess explains.
-	Next      string `json:"next,omitempty"`
-	NextEqual int    `json:"next_equal"`
 }
 
 // manner is the way of a float32 sum: chains of so many terms, or so many chains, that are added up one after the
@@ -62,7 +51,7 @@ func (m manner) String() string {
 // format. Of a convolution taps is how many terms each channel has, and they come as (c, kh, kw); else it is 1. Tried
 // are one chain, tiles of 16 to 128, and 2 to 16 parts, each with fused multiply-adds and without, from the bias on
 // or with the bias last, and a convolution's as (c, kh, kw) and (kh, kw, c). Nil if there is nothing to tell.
-func Orders(sums []Sum, taps int, store fp16.Format) *Order {
+func Orders(sums []Sum, taps int, store fp16.Format) *report.Order {
 	if len(sums) == 0 || len(sums[0].A) < 2 {
 		return nil
 	}
@@ -83,7 +72,7 @@ func Orders(sums []Sum, taps int, store fp16.Format) *Order {
 		all = append(all, f)
 	}
 	sort.SliceStable(all, func(i, k int) bool { return all[i].equal > all[k].equal })
-	o := &Order{Name: all[0].String(), Equal: all[0].equal, Of: len(sums)}
+	o := &report.Order{Name: all[0].String(), Equal: all[0].equal, Of: len(sums)}
 	for _, f := range all[1:] {
 		switch {
 		case slices.Equal(f.values, all[0].values):
