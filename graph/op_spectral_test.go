@@ -45,7 +45,7 @@ func evaluated(t *testing.T, m Mode, op Op, in ...*tensor.Tensor) (*tensor.Tenso
 // TestFFTTorch: shapes, conventions and numbers are those of PyTorch in float64, within
 // the errors of both, and what PyTorch refuses is refused.
 func TestFFTTorch(t *testing.T) {
-	file, err := safetensors.Open("../spectral/testdata/torch.safetensors")
+	file, err := safetensors.Open("../internal/op/spectral/testdata/torch.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

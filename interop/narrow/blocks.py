@@ -1,6 +1,6 @@
 """What torchao's quantizers to MX and NVFP4 return, for package quantize's tests; needs torchao 0.14.1.
 
-    python interop/narrow/blocks.py quantize/testdata --seed 3 --rows 4 --columns 64
+    python interop/narrow/blocks.py internal/op/quantize/testdata --seed 3 --rows 4 --columns 64
 
 mx.safetensors: NAME.input, and NAME.TYPE.RULE.scale and .data, codes one a byte but of float4_e2m1fn_x2, which
 has two, the first in the high half. nvfp4.safetensors: NAME.one_level and NAME.two_level, with .global.

@@ -17,7 +17,7 @@ import (
 	"github.com/refrun/refrun/tensorcore"
 )
 
-var recordings = flag.String("kernel.recordings", filepath.Join("..", "..", "tensorcore", "testdata"),
+var recordings = flag.String("kernel.recordings", filepath.Join("..", "..", "..", "tensorcore", "testdata"),
 	"a folder of what devices returned")
 
 // TestRecorded: every file of what a device's tensor cores returned is that device's, in all bits, and who made it is
