@@ -32,11 +32,10 @@
 //   - [github.com/refrun/refrun/conv] holds convolutions, and
 //     [github.com/refrun/refrun/tensorcore] the products of GPUs,
 //   - [github.com/refrun/refrun/norm] takes numbers together, and
-//   - [github.com/refrun/refrun/act] and [github.com/refrun/refrun/pointwise] act
-//     on each number.
+//   - [github.com/refrun/refrun/act] acts on each number.
 //
-// Package graph has all others: products, sums, pooling, resizing, Fourier
-// transforms, and what moves numbers.
+// Package graph has all others: products, functions, sums, pooling, resizing,
+// Fourier transforms, and what moves numbers.
 //
 // The folder examples has programs of a page to begin with.
 //

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // GLU multiplies the first half of an input along an axis with the sigmoid of the second. See

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

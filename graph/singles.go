@@ -6,8 +6,8 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/op/matmul"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/norm"
-	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

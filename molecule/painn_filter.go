@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // painnFilter returns the shapes of its weights. The readout has as many layers as there are, of

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // schnet returns the shapes of its weights, in the names of PyTorch Geometric's SchNet.

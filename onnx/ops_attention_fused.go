@@ -2,7 +2,7 @@ package onnx
 
 import (
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // attentions are ONNX Runtime's. Each is its projections, if it has them, and one attention.

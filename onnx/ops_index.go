@@ -2,7 +2,7 @@ package onnx
 
 import (
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 func opGather(c *call) []int {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // Products of numbers of 8 bits are sums of whole numbers below 2^53, which float64 has exactly in any order. What

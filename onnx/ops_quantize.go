@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // quantization is what quantizing and its inverse have in common.

@@ -6,7 +6,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // sums are weights and biases of some gates, side by side, so that the sum under the gates is one product.

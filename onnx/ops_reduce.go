@@ -2,7 +2,7 @@ package onnx
 
 import (
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // axes returns the axes of a reduction: an attribute, or an input. No axes are all, or, if

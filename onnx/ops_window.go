@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // opLRN divides by a power of a mean of squares over neighbouring channels.

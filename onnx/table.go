@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // operations says how each of ONNX's operations is mapped.

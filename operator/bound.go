@@ -6,8 +6,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/pointwise"
 )
 
 // bound is a registered operation with its attributes and parameters, as a layer.

@@ -10,10 +10,10 @@ import (
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/randgraph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
-	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

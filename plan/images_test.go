@@ -13,9 +13,9 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
-	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

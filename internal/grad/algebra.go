@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // What rules are written in: the operations of the graph, with short names.

@@ -2,7 +2,7 @@ package grad
 
 import (
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // operand is one of a binary operation: a value, or a number in its place.

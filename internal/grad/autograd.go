@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

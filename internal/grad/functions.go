@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // derivative returns d times the derivative of a function at x, where it is y.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // otherRules are further rules of operations, of the same real functions: what kernels compute whose errors are not

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // reductions are the rules of what makes one number of several, or takes several together.

@@ -1,6 +1,6 @@
 package randgraph
 
-import "github.com/refrun/refrun/pointwise"
+import "github.com/refrun/refrun/internal/op/pointwise"
 
 // attributes are those of a node, by name.
 type attributes = map[string]any

@@ -13,10 +13,10 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/oracle/forward"
 	"github.com/refrun/refrun/oracle/report"
-	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 

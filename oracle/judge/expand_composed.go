@@ -7,7 +7,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // composed is an activation in the elementary operations that JAX makes it of, and files that have no node for it: XLA

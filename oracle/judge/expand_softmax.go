@@ -3,7 +3,7 @@ package judge
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {

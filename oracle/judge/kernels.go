@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/attr"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // Arguments are the names of an operation's tensors, as ATen calls them, in the order in which the

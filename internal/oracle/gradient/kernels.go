@@ -7,8 +7,8 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/oracle/judge"
-	"github.com/refrun/refrun/pointwise"
 )
 
 // Kernel returns the graph of one operation as [judge.Kernel] does, and the order of its inputs. What has one function

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
