@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -81,9 +82,21 @@ func (s *source) check(path string, files ...*ast.File) (*types.Package, error) 
 	return c.Check(path, s.files, files, nil)
 }
 
+// doors returns the types that a package gives a name that others can say: type T = internal.T.
+func doors(p *types.Package) map[types.Type]bool {
+	named := map[types.Type]bool{}
+	for _, name := range p.Scope().Names() {
+		if t, is := p.Scope().Lookup(name).(*types.TypeName); is && t.IsAlias() && t.Exported() {
+			named[types.Unalias(t.Type())] = true
+		}
+	}
+	return named
+}
+
 // leaks returns what a package exports that cannot be said outside the module: a
-// function, method, field or value of a type of an internal package.
-func leaks(p *types.Package) []string {
+// function, method, field or value of a type of an internal package that has no door.
+func leaks(p *types.Package, doors map[types.Type]bool) []string {
+	internalIn := func(t types.Type) string { return internalType(t, maps.Clone(doors)) }
 	var found []string
 	for _, name := range p.Scope().Names() {
 		o := p.Scope().Lookup(name)
@@ -91,21 +104,21 @@ func leaks(p *types.Package) []string {
 			continue
 		}
 		t := o.Type()
-		if inner := internalType(t, map[types.Type]bool{}); inner != "" {
+		if inner := internalIn(t); inner != "" {
 			found = append(found, name+": "+inner)
 			continue
 		}
 		if _, is := o.(*types.TypeName); !is {
 			continue
 		}
-		if inner := internalType(t.Underlying(), map[types.Type]bool{}); inner != "" {
+		if inner := internalIn(t.Underlying()); inner != "" {
 			found = append(found, name+": "+inner)
 		}
 		for _, of := range []types.Type{t, types.NewPointer(t)} {
 			methods := types.NewMethodSet(of)
 			for i := range methods.Len() {
 				m := methods.At(i).Obj()
-				if inner := internalType(m.Type(), map[types.Type]bool{}); m.Exported() && inner != "" {
+				if inner := internalIn(m.Type()); m.Exported() && inner != "" {
 					found = append(found, name+"."+m.Name()+": "+inner)
 				}
 			}
@@ -179,13 +192,18 @@ var alone = []string{"graph.Interpolate.Axes", "graph.MaxPool.Windows", "graph.P
 func TestInternalTypes(t *testing.T) {
 	s := &source{token.NewFileSet(), map[string]*types.Package{}}
 	names, seen := 0, []string(nil)
+	all, named := map[string]*types.Package{}, map[types.Type]bool{}
 	for _, dir := range public(t) {
 		p, err := s.Import(module + dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		names += p.Scope().Len()
-		for _, l := range leaks(p) {
+		all[dir] = p
+		maps.Copy(named, doors(p))
+	}
+	for _, dir := range slices.Sorted(maps.Keys(all)) {
+		for _, l := range leaks(all[dir], named) {
 			if name, _, _ := strings.Cut(dir+"."+l, ":"); slices.Contains(alone, name) {
 				seen = append(seen, name)
 				continue
@@ -213,7 +231,11 @@ func TestLeaks(t *testing.T) {
 		"type T struct{}; func (*T) M() chan disk.File": "T.M",
 		"type T struct{}; func (*T) m() chan disk.File": "",
 		"type t struct{}; func (*t) M(disk.File)":       "",
-		"type T = disk.File":                            "T",
+		"type T = disk.File":                            "",
+		"type T = disk.File; func F(*disk.File)":        "",
+		"type T = *disk.File; func F(disk.File)":        "F",
+		"type T = disk.File; func F(disk.System)":       "F",
+		"type t = disk.File; func F(disk.File)":         "F",
 		"type T interface{ M(disk.File) }":              "T.M",
 		"type G[X any] struct{}; var V G[disk.File]":    "V",
 		"var V disk.File":                               "V",
@@ -225,7 +247,7 @@ func TestLeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, _ := s.check(module+"p", f)
-		got := strings.Join(leaks(p), "; ")
+		got := strings.Join(leaks(p, doors(p)), "; ")
 		if got, _, _ := strings.Cut(got, ":"); got != want {
 			t.Errorf("%s: %q, want %q", src, got, want)
 		}

@@ -58,3 +58,29 @@ func ExampleBind() {
 	fmt.Println(op.Name(), of.Out[0].Shape)
 	// Output: max_pool2d [1 8 4 3]
 }
+
+// Functions and operations on numbers go by their names.
+func ExampleNewUnary() {
+	leaky, err := graph.NewUnary("leaky_relu", map[string]float64{"negative_slope": 0.5})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sub, err := graph.NewBinary("sub")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	g := graph.New(nil)
+	x, y := g.Input("x"), g.Input("y")
+	g.Outputs = []int{g.Add(leaky, "leaky", g.Add(sub, "difference", x, y))}
+	of := graph.Type{Shape: []int{2}, Format: fp16.Float32}
+	p, err := g.Infer(graph.Mode{Precision: fp16.Float32}, of, of)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := p.Run(new(graph.Run), tensor.FromFloat32([]float32{1, 5}, 2), tensor.FromFloat32([]float32{4, 3}, 2))
+	fmt.Println(leaky, out[0].Data, err)
+	// Output: leaky_relu(negative_slope=0.5) [-1.5 2] <nil>
+}

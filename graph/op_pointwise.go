@@ -17,6 +17,17 @@ import (
 // default type is. Truths, such as isnan's, are whole numbers, 1 and 0.
 type Unary struct{ pointwise.Func }
 
+// Function is a function of one number with its parameters. [NewUnary] makes one; its methods Name and Params
+// return what that was given, and String both.
+type Function = pointwise.Func
+
+// NewUnary returns the function of that name with these parameters, such as leaky_relu with negative_slope; those
+// that are not given have PyTorch's values.
+func NewUnary(name string, params map[string]float64) (Unary, error) {
+	f, err := pointwise.Parse(name, params)
+	return Unary{f}, err
+}
+
 // Binary is an operation on two inputs, whose shapes are spread as numpy does. See
 // [pointwise.Binary]. Comparisons and logic give whole numbers, 1 and 0.
 type Binary struct {
@@ -28,6 +39,15 @@ type Binary struct {
 	// Alpha is what the second operand of add and sub is multiplied with, without
 	// rounding; nil for 1.
 	Alpha *float64
+}
+
+// Arithmetic is an operation on two numbers, such as add; its method String returns the name.
+type Arithmetic = pointwise.Op
+
+// NewBinary returns the operation of that name, such as sub or maximum.
+func NewBinary(name string) (Binary, error) {
+	of, err := pointwise.ParseOp(name)
+	return Binary{Of: of}, err
 }
 
 // Addition is the sum of two inputs.
