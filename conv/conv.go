@@ -1,99 +1,92 @@
+// Package conv convolves: PyTorch's conv2d and conv_transpose2d of images [N,C,H,W],
+// with strides, dilation, groups, padding of any side and of four kinds.
+//
+//	k := conv.NewKernel(weight, bias) // [OC,IC,KH,KW], prepared once
+//	p := conv.Square(1, 1, conv.Zeros) // stride 1, one pixel of zeros around
+//	conv.Forward(dst, src, k, p)
+//
+// Every operation here is a weighted sum of stored numbers, and its output is
+// the exact value of that sum, rounded once to the format of the destination.
+// The package computes the sum in float64, guards it with a proven bound and
+// settles with exact arithmetic the few elements that the bound leaves open;
+// so the output does not depend on order, blocking or the number of threads.
+// With a Float64 destination there is no guard: the sum is plain float64 in a
+// fixed order, products rounded (never fused into the addition).
+//
+// # Numbers that are not finite
+//
+// Infinities and NaNs follow IEEE 754: NaN, Inf*0 and Inf-Inf give [fp16.NaN],
+// any other sum with infinities is the infinity. They reach the outputs whose
+// window holds them and no other. Taps in zero padding are skipped, so an
+// infinite weight contributes nothing there. A sum that is exactly zero is +0,
+// whatever the signs of its terms; one that underflows keeps its sign.
+//
+// # Misuse
+//
+// Shapes that do not fit together panic. So does a Float64 source (or a kernel
+// that is not made of float32 numbers) with a destination of any other format:
+// only the products of float32 numbers are exact in float64. A destination
+// must not share memory with its source.
 package conv
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/tensor"
 )
 
-// Padding says what a tap reads outside the image.
-type Padding uint8
+// Padding says what a tap reads outside the image. Its method String
+// returns PyTorch's name.
+type Padding = conv.Padding
 
 // The paddings, for an image of size n and a coordinate i outside it.
 const (
-	Zeros     Padding = iota // the tap is skipped
-	Circular                 // i modulo n; at most n on each side
-	Reflect                  // -i or 2(n-1)-i, the edge not repeated; less than n on each side
-	Replicate                // the nearest pixel of the image
+	Zeros     = conv.Zeros     // the tap is skipped
+	Circular  = conv.Circular  // i modulo n; at most n on each side
+	Reflect   = conv.Reflect   // -i or 2(n-1)-i, the edge not repeated; less than n on each side
+	Replicate = conv.Replicate // the nearest pixel of the image
 )
-
-var paddings = []string{Zeros: "zeros", Circular: "circular", Reflect: "reflect", Replicate: "replicate"}
-
-// String returns PyTorch's name of the padding.
-func (p Padding) String() string {
-	if int(p) < len(paddings) {
-		return paddings[p]
-	}
-	return fmt.Sprintf("Padding(%d)", uint8(p))
-}
 
 // ParsePadding returns the padding that PyTorch's padding_mode names: zeros,
 // circular, reflect or replicate. Any other name is an error that lists them.
-func ParsePadding(name string) (Padding, error) {
-	if i := slices.Index(paddings, name); i >= 0 {
-		return Padding(i), nil
-	}
-	return 0, fmt.Errorf("unknown padding mode %.60q: want one of %s", name, strings.Join(paddings, ", "))
-}
+func ParsePadding(name string) (Padding, error) { return conv.ParsePadding(name) }
 
 // Params are the geometry of a convolution, of rows and of columns: PyTorch's stride
 // and dilation, and pixels of the given padding on each side, where ONNX has them:
 // top, left, bottom, right. A stride or dilation of 0 means 1.
-type Params struct {
-	Stride, Dilation [2]int
-	Pad              [4]int
-	Padding          Padding
-}
+// Its methods OutSize and TransposedSize return the size of a result.
+type Params = conv.Params
 
 // Square returns the geometry with one stride for both directions (0 means 1), one
 // padding on all four sides, and no dilation.
-func Square(stride, pad int, padding Padding) Params {
-	return Params{Stride: [2]int{stride, stride}, Pad: [4]int{pad, pad, pad, pad}, Padding: padding}
+func Square(stride, pad int, padding Padding) Params { return conv.Square(stride, pad, padding) }
+
+// Kernel is a weight and a bias, prepared once for any number of calls. It
+// copies what it needs and may be used by many goroutines.
+type Kernel struct{ of *conv.Kernel }
+
+// NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
+// N, C, H, W) and its bias, which is nil or of length OC.
+func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
+	return &Kernel{conv.NewKernel(weight, bias)}
 }
 
-// steps returns the stride and the dilation along an axis, rows or columns.
-func (p *Params) steps(axis int) (stride, dilation int) {
-	return max(p.Stride[axis], 1), max(p.Dilation[axis], 1)
+// NewGroupedKernel prepares the weight [OC,IC/groups,KH,KW] of a convolution in groups
+// of channels, each group of outputs of its own group of inputs. It panics if groups do
+// not divide OC.
+func NewGroupedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+	return &Kernel{conv.NewGroupedKernel(weight, bias, groups)}
 }
 
-// check panics on a geometry that no convolution has.
-func (p *Params) check() {
-	for _, v := range []int{
-		p.Stride[0], p.Stride[1], p.Dilation[0], p.Dilation[1], p.Pad[0], p.Pad[1], p.Pad[2], p.Pad[3],
-	} {
-		if v < 0 {
-			panic("conv: negative stride, dilation or padding")
-		}
-	}
+// NewTransposedKernel prepares the weight [IC,OC,KH,KW] of a transposed
+// convolution and its bias, which is nil or of length OC.
+func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
+	return &Kernel{conv.NewTransposedKernel(weight, bias)}
 }
 
-// OutSize returns the size of the result of a convolution of images h x w with kernels
-// kh x kw: along each axis floor((in + padding on both sides - dilation (k-1) - 1) /
-// stride) + 1, or 0 if the kernel does not fit.
-func (p Params) OutSize(h, w, kh, kw int) (oh, ow int) {
-	size := func(axis, n, k int) int {
-		stride, dilation := p.steps(axis)
-		free := n + p.Pad[axis] + p.Pad[axis+2] - dilation*(k-1) - 1
-		if free < 0 {
-			return 0
-		}
-		return free/stride + 1
-	}
-	return size(0, h, kh), size(1, w, kw)
-}
-
-// TransposedSize returns the size of the result of a transposed convolution: along
-// each axis (n-1) stride + dilation (k-1) + 1 - padding on both sides, and extra
-// pixels at the end (PyTorch's output_padding).
-func (p Params) TransposedSize(h, w, kh, kw int, extra [2]int) (oh, ow int) {
-	size := func(axis, n, k int) int {
-		stride, dilation := p.steps(axis)
-		return (n-1)*stride + dilation*(k-1) + 1 - p.Pad[axis] - p.Pad[axis+2] + extra[axis]
-	}
-	return size(0, h, kh), size(1, w, kw)
+// NewGroupedTransposedKernel prepares the weight [IC,OC/groups,KH,KW] of a transposed
+// convolution in groups of channels. It panics if groups do not divide IC.
+func NewGroupedTransposedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+	return &Kernel{conv.NewGroupedTransposedKernel(weight, bias, groups)}
 }
 
 // Forward computes the convolution of PyTorch's conv2d,
@@ -102,28 +95,13 @@ func (p Params) TransposedSize(h, w, kh, kw int, extra [2]int) (oh, ow int) {
 //	               src[n,c, y*stride + i*dilation - top, x*stride + j*dilation - left]
 //
 // with coordinates outside the image read as p.Padding says. src is [N,IC,H,W]
-// and dst [N,OC,OH,OW], OH and OW as [Params.OutSize] has them, at least 1. With a
+// and dst [N,OC,OH,OW], OH and OW as Params.OutSize has them, at least 1. With a
 // kernel of several groups, output channel o of group g reads the input channels of
 // group g, and c counts those.
 //
 // The float64 order is: taps by channel, row, column of the kernel, added one
 // by one to 0, then the bias.
-func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
-	require(k, dst, src)
-	p.check()
-	oh, ow := p.OutSize(src.H(), src.W(), k.kh, k.kw)
-	switch {
-	case k.transposed:
-		panic("conv: Forward with a transposed kernel")
-	case dst.H() != oh || dst.W() != ow:
-		panic("conv: destination size does not fit source, kernel, stride and padding")
-	}
-	if k.fastFor(dst.Format, p) && dst.H() > 0 && dst.W() > 0 {
-		k.forwardFast(dst, src, p)
-		return
-	}
-	apply(dst, src, k, paddedAxis(src.H(), k.kh, oh, &p, 0), paddedAxis(src.W(), k.kw, ow, &p, 1))
-}
+func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) { conv.Forward(dst, src, k.of, p) }
 
 // Transposed computes PyTorch's conv_transpose2d, the adjoint of a zero-padded
 // convolution plus a bias: src pixel (y,x) of channel c adds
@@ -132,40 +110,10 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 //	dst[n,o, y*stride + i*dilation - top, x*stride + j*dilation - left]
 //
 // where that lies in dst. src is [N,IC,H,W] and dst [N,OC,H',W'], at least 1, with H'
-// and W' as [Params.TransposedSize] has them for some extra pixels, less than the
+// and W' as Params.TransposedSize has them for some extra pixels, less than the
 // stride. p.Padding must be Zeros.
 //
 // It is evaluated as the convolution of the image with stride-1 zeros between
 // its pixels and the kernel turned by 180 degrees, which is also the float64
 // order: by channel, then from the last row and column of weight to the first.
-func Transposed(dst, src *tensor.Tensor, k *Kernel, p Params) {
-	require(k, dst, src)
-	p.check()
-	oh, ow := p.TransposedSize(src.H(), src.W(), k.kh, k.kw, [2]int{})
-	sy, _ := p.steps(0)
-	sx, _ := p.steps(1)
-	switch {
-	case !k.transposed:
-		panic("conv: Transposed needs a kernel of NewTransposedKernel")
-	case p.Padding != Zeros:
-		panic("conv: a transposed convolution is padded with zeros")
-	case dst.H() < oh || dst.H() >= oh+sy || dst.W() < ow || dst.W() >= ow+sx:
-		panic("conv: destination size does not fit source, kernel, stride and padding")
-	}
-	apply(dst, src, k, dilatedAxis(src.H(), k.kh, dst.H(), &p, 0), dilatedAxis(src.W(), k.kw, dst.W(), &p, 1))
-}
-
-// require panics if there is no kernel, or a tensor is no image.
-func require(k *Kernel, dst, src *tensor.Tensor) {
-	if k == nil || k.oc == 0 {
-		panic("conv: a kernel is made by NewKernel and its like")
-	}
-	tensor.Require("conv", 4, dst, src)
-}
-
-// checkFormats panics if dst cannot be the correctly rounded image of src.
-func checkFormats(dst, src *tensor.Tensor) {
-	if src.Format == fp16.Float64 && dst.Format != fp16.Float64 {
-		panic("conv: a float64 source needs a float64 destination")
-	}
-}
+func Transposed(dst, src *tensor.Tensor, k *Kernel, p Params) { conv.Transposed(dst, src, k.of, p) }

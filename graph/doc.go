@@ -30,6 +30,6 @@
 // # For plans
 //
 // What begins with Fast, Pieces, SinglePieces, PlainProduct and Seen of [Program] are for
-// package plan alone, and so are [Kept.Kernel], [MaxPool.Windows] and [Singles];
+// package plan alone, and so are [Kernel], [MaxPool.Windows] and [Singles];
 // [Interpolate.Axes] is for package oracle/judge.
 package graph

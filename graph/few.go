@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/matmul"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"

@@ -3,8 +3,8 @@ package graph
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -198,7 +198,7 @@ func (c ConvTranspose) Eval(call *Call) error {
 	return nil
 }
 
-// Kernel is a convolution's weights as a mode takes them.
+// Kernel is a convolution's weights as a mode takes them. It is for package plan alone.
 type Kernel struct {
 	*conv.Kernel
 	Bias []float64 // to be added after rounding, where the bias is an operation of its own; else nil

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/op/conv"
 )
 
 // convolution are the attributes of convolutions, named as PyTorch names them.

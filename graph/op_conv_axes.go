@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/tensor"
 )
 

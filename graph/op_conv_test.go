@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/tensor"
 )
 

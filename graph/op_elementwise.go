@@ -3,8 +3,8 @@ package graph
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/noise"
 )
 

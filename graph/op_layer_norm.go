@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 )
 
 // LayerNorm is layer_norm: of an input, over its last axes, whose sizes are Shape, and, if

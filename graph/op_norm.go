@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

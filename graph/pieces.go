@@ -3,8 +3,8 @@ package graph
 import (
 	"slices"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"

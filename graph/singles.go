@@ -3,11 +3,11 @@ package graph
 import (
 	"slices"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/matmul"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/internal/op/pointwise"
-	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -3,8 +3,8 @@ package molecule
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )
 

@@ -56,18 +56,11 @@
 //
 //	norm.Group(y, x, 8, gamma, beta, 1e-5) // x [N,C,H,W] in 8 groups of channels
 //	norm.Layer(y, x, 768, gamma, beta, 1e-5)
-//
-// For packages graph and plan alone, which compute images in blocks of 8 channels, there
-// are [Rows], [Exact], [Image], [Space] and [FastLayer].
 package norm
 
 import (
-	"math"
-
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/exact"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -77,8 +70,7 @@ import (
 //
 // It panics as [Group] does.
 func Instance(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
-	tensor.Require("norm", 4, src)
-	Group(dst, src, max(src.C(), 1), gamma, beta, eps)
+	norm.Instance(dst, src, gamma, beta, eps)
 }
 
 // Group writes the group normalisation of src to dst: the channels are split
@@ -90,25 +82,27 @@ func Instance(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
 // gamma or beta has another length, on such an eps, and if src is in Float64
 // and dst is not (the exact statistics are those of float32 numbers).
 func Group(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float64) {
-	check(dst, src, gamma, beta, eps)
-	if groups < 1 || src.C()%groups != 0 {
-		panic("norm: groups must be a positive divisor of the channels")
-	}
-	if len(src.Data) == 0 {
-		return
-	}
-	if dst.Format == fp16.Float64 {
-		group64(dst, src, groups, gamma, beta, eps)
-		return
-	}
-	if src.Format == fp16.Float64 {
-		panic("norm: a float64 source needs a float64 destination")
-	}
-	std := standards(src, groups, eps)
-	perGroup := src.C() / groups
-	apply(dst, src, gamma, beta, func(n, c int) *exact.Standard {
-		return std[n*groups+c/perGroup]
-	})
+	norm.Group(dst, src, groups, gamma, beta, eps)
+}
+
+// Layer writes the layer normalisation of src to dst: src, of any shape, is seen as rows of
+// n neighbouring numbers, the product of its last sizes, and the statistics are those of
+// each row. gamma and beta hold n numbers, one for each place in a row, or are nil; eps must
+// be finite and not negative. dst may be src. The formula is that of PyTorch's layer_norm.
+//
+// It panics if the shapes differ, if rows of n do not divide src, if gamma or beta has
+// another length, on such an eps, and if src is in Float64 and dst is not.
+func Layer(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64) {
+	norm.Layer(dst, src, n, gamma, beta, eps)
+}
+
+// RMS writes x/sqrt(mean(x^2) + eps) times gamma to dst, for the numbers x of each row of n
+// neighbouring ones of src, as [Layer] has them. The formula is that of PyTorch's rms_norm.
+// An infinity in a row without NaN makes its finite numbers 0 and itself NaN.
+//
+// It panics as [Layer] does.
+func RMS(dst, src *tensor.Tensor, n int, gamma []float64, eps float64) {
+	norm.RMS(dst, src, n, gamma, eps)
 }
 
 // Batch writes the batch normalisation of src to dst in evaluation mode: mean
@@ -119,86 +113,20 @@ func Group(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float
 // It panics if the shapes differ, if a parameter has another length, and on
 // such an eps.
 func Batch(dst, src *tensor.Tensor, mean, variance, gamma, beta []float64, eps float64) {
-	check(dst, src, gamma, beta, eps)
-	if len(mean) != src.C() || len(variance) != src.C() {
-		panic("norm: running statistics need one number per channel")
-	}
-	if dst.Format == fp16.Float64 {
-		batch64(dst, src, mean, variance, gamma, beta, eps)
-		return
-	}
-	std := make([]*exact.Standard, src.C())
-	for c := range std {
-		std[c] = exact.Running(mean[c], variance[c], eps)
-	}
-	apply(dst, src, gamma, beta, func(_, c int) *exact.Standard { return std[c] })
+	norm.Batch(dst, src, mean, variance, gamma, beta, eps)
 }
 
-func check(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
-	tensor.Require("norm", 4, dst, src)
-	if !dst.SameShape(src) {
-		panic("norm: source and destination differ in shape")
-	}
-	if gamma != nil && len(gamma) != src.C() || beta != nil && len(beta) != src.C() {
-		panic("norm: gamma and beta need one number per channel")
-	}
-	if !(eps >= 0 && eps <= math.MaxFloat64) {
-		panic("norm: eps must be finite and not negative")
-	}
+// MinMax maps the numbers x of format f, all of one state, to (x-min)/(max-min), with
+// one rounding, if max-min > 1e-8; a NaN anywhere makes that comparison false and leaves
+// x as it is. It is the "minmax" of Spinlock's rollouts.
+func MinMax(x []float64, f fp16.Format) {
+	norm.MinMax(x, f)
 }
 
-// at returns p[c], or otherwise if there is no p.
-func at(p []float64, c int, otherwise float64) float64 {
-	if p == nil {
-		return otherwise
-	}
-	return p[c]
-}
-
-// pieceLen is the length that work is cut to, so that one large plane or
-// group keeps every processor busy.
-const pieceLen = 1 << 13
-
-// pieces returns the number of pieces of n numbers.
-func pieces(n int) int { return (n + pieceLen - 1) / pieceLen }
-
-// piece returns the ith piece of p.
-func piece(p []float64, i int) []float64 {
-	return p[i*pieceLen : min(len(p), (i+1)*pieceLen)]
-}
-
-// standards returns the exact statistics of each sample and group.
-func standards(src *tensor.Tensor, groups int, eps float64) []*exact.Standard {
-	m := src.C() / groups * src.H() * src.W()
-	k := pieces(m)
-	parts := make([]exact.Moments, src.N()*groups*k)
-	par.For(len(parts), func(i int) {
-		g := i / k
-		w := spaces.Get().(*space)
-		defer spaces.Put(w)
-		w.addMoments(&parts[i], piece(src.Data[g*m:(g+1)*m], i%k))
-	})
-	std := make([]*exact.Standard, src.N()*groups)
-	par.For(len(std), func(g int) {
-		all := &parts[g*k]
-		for i := g*k + 1; i < (g+1)*k; i++ {
-			all.Merge(&parts[i])
-		}
-		std[g] = all.Standard(eps)
-	})
-	return std
-}
-
-// apply normalises every plane by the standard that of gives for it.
-func apply(dst, src *tensor.Tensor, gamma, beta []float64, of func(n, c int) *exact.Standard) {
-	k := pieces(src.H() * src.W())
-	by := kernelOf(dst.Format, src.Format)
-	if by != nil {
-		asm.Ran("norm " + asm.ISA())
-	}
-	par.For(src.N()*src.C()*k, func(i int) {
-		n, c := i/k/src.C(), i/k%src.C()
-		l := newLine(of(n, c), at(gamma, c, 1), at(beta, c, 0))
-		l.apply(by, piece(dst.Plane(n, c), i%k), piece(src.Plane(n, c), i%k), dst.Format)
-	})
+// ZScore maps the numbers x of format f, all of one state, to (x-mean)/(std+1e-8), with
+// one rounding, std with the divisor n-1; float64 numbers by plain sums in order. A single number has no std: the
+// result is NaN, as it is if x holds a NaN or an infinity. It is the "zscore" of Spinlock's
+// rollouts.
+func ZScore(x []float64, f fp16.Format) {
+	norm.ZScore(x, f)
 }

@@ -3,8 +3,8 @@ package onnx
 import (
 	"math"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )
 

@@ -1,9 +1,9 @@
 package operator
 
 import (
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

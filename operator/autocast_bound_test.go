@@ -3,9 +3,9 @@ package operator
 import (
 	"math"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/pool"
 	"github.com/refrun/refrun/internal/op/resize"
 	"github.com/refrun/refrun/noise"
@@ -105,13 +105,13 @@ func at(v []float64) func(int) float64 { return func(i int) float64 { return v[i
 //
 //	|y - exact| <= |A| ((rho+h)|x-mu| + e) + h (2|mu A| + |beta| + |x A| + |y|)
 //
-// where h is the unit roundoff: norm/torch_test.go derives it, from the order
+// where h is the unit roundoff: internal/op/norm/torch_test.go derives it, from the order
 // of operations that all of PyTorch's norms share.
 //
 // Half inputs are added in float32. Instance norm adds M numbers in some order:
 // e = g_M mean|x| + h |mu|; the squares of x-m, each off by 3 roundings, are
 // added and divided in the same way, and exceed those about mu by (m-mu)^2.
-// Group norm's means are Welford's, of k steps: as in norm/torch_test.go.
+// Group norm's means are Welford's, of k steps: as in internal/op/norm/torch_test.go.
 // Given statistics (batch) have no error. eps, sum, root and quotient round.
 func normAnswers(n *normalization, x, y *tensor.Tensor) answers {
 	const h = u32

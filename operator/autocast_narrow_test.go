@@ -3,9 +3,9 @@ package operator
 import (
 	"math"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/tensor"
 )
 

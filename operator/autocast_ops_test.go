@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"

@@ -3,11 +3,11 @@ package operator
 import (
 	"math"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

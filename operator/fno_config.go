@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/strict"
 )
 

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )

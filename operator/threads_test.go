@@ -4,10 +4,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/internal/par/partest"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
 )

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
 )
 
 // compiler makes a plan of the nodes of a graph, one after the other.

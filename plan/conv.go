@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/tensor"
 )

@@ -3,8 +3,8 @@ package plan
 import (
 	"slices"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/matmul"
 	"github.com/refrun/refrun/internal/op/reduce"
 	"github.com/refrun/refrun/tensor"

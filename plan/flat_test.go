@@ -5,11 +5,11 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/asm"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/randgraph"
 	"github.com/refrun/refrun/noise"

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/tensor"

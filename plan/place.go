@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/op/conv"
 )
 
 // place finds memory for all that lies between passes, and takes it if there is so much.

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/op/conv"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/tensor"

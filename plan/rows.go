@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
 )
 
 // worker is the memory of one worker of a plan: two rows, and that of the

@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 )
 
 // virtual is an image of a plan, in memory that it shares with others which are

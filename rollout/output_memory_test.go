@@ -9,8 +9,8 @@ import (
 	"time"
 	"weak"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )

@@ -2,7 +2,7 @@ package rollout
 
 import (
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -3,9 +3,9 @@ package main
 import (
 	"time"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exhaust"
+	"github.com/refrun/refrun/internal/op/act"
 )
 
 // exhaustiveRow is one set of inputs of selftest --exhaustive.

@@ -16,8 +16,8 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/dd"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,9 +4,9 @@ import (
 	"math"
 	"math/big"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/dd"
+	"github.com/refrun/refrun/internal/op/act"
 )
 
 // judge knows one function: its limits at the infinities; where a simple

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/matmul"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/internal/op/pool"
 	"github.com/refrun/refrun/internal/op/reduce"
 	"github.com/refrun/refrun/internal/op/resize"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"math"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )
 

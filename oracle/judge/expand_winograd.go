@@ -3,9 +3,9 @@ package judge
 import (
 	"slices"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/oracle/internal/winograd"
 	"github.com/refrun/refrun/tensor"
 )

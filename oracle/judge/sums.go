@@ -1,9 +1,9 @@
 package judge
 
 import (
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/oracle/kernel"
 	"github.com/refrun/refrun/oracle/report"
 )

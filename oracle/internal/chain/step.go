@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"

@@ -3,8 +3,8 @@ package emulate
 import (
 	"slices"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )

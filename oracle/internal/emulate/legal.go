@@ -3,8 +3,8 @@ package emulate
 import (
 	"math"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"

@@ -1,7 +1,7 @@
 package emulate
 
 import (
-	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )

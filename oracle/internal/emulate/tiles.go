@@ -1,7 +1,7 @@
 package emulate
 
 import (
-	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/winograd"

@@ -3,9 +3,9 @@ package fault
 import (
 	"math"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"

@@ -1,8 +1,8 @@
 package fault
 
 import (
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"

@@ -1,7 +1,7 @@
 package fault
 
 import (
-	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"

@@ -4,8 +4,8 @@ import (
 	"iter"
 	"math"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/tensor"

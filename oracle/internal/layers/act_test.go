@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/tensor"

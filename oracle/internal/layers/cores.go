@@ -1,8 +1,8 @@
 package layers
 
 import (
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"
 )

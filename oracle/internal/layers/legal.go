@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"

@@ -3,8 +3,8 @@ package layers
 import (
 	"math"
 
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/tensor"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/tensor"

@@ -56,7 +56,7 @@ type fixture struct {
 // fixtures reads the linear operations of testdata/ops.
 func fixtures(t *testing.T) []*fixture {
 	t.Helper()
-	dir := filepath.Join("..", "testdata", "ops")
+	dir := filepath.Join("..", "..", "..", "testdata", "ops")
 	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/hashed"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -128,7 +128,7 @@ var torchCases = []struct {
 func TestTorch(t *testing.T) {
 	for _, c := range torchCases {
 		t.Run(c.file, func(t *testing.T) {
-			file, err := safetensors.Open(filepath.Join("..", "testdata", "ops", c.file+".safetensors"))
+			file, err := safetensors.Open(filepath.Join("..", "..", "..", "testdata", "ops", c.file+".safetensors"))
 			if err != nil {
 				t.Fatal(err)
 			}

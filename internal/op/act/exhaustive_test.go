@@ -3,9 +3,9 @@ package act_test
 import (
 	"testing"
 
-	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exhaust"
+	"github.com/refrun/refrun/internal/op/act"
 )
 
 // every is the list of all functions.

@@ -389,7 +389,7 @@ func TestPyTorch(t *testing.T) {
 		}},
 		{Tanh, func(x, y float64) float64 { return 3 * u * math.Abs(y) }},
 	} {
-		file, err := safetensors.Open("../testdata/ops/act_" + c.f.String() + ".safetensors")
+		file, err := safetensors.Open("../../../testdata/ops/act_" + c.f.String() + ".safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +414,7 @@ func TestPyTorch(t *testing.T) {
 }
 
 func TestPyTorchReLU(t *testing.T) {
-	file, err := safetensors.Open("../testdata/ops/act_relu.safetensors")
+	file, err := safetensors.Open("../../../testdata/ops/act_relu.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

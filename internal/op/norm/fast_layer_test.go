@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/tensor"
 )
 
