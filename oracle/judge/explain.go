@@ -78,7 +78,7 @@ func (q *Question) suspects(types []graph.Type, t *trial) (all []suspect, err er
 // can have one, in each of them.
 func (q *Question) candidateFaults(types []graph.Type, t *trial) (all []built) {
 	for _, f := range Faults {
-		if narrowsOperands(f.ID) && q.Narrow.Half() || q.tight && (f.ID == sumsIn[q.Narrow] || f.ID == operandsSplit) {
+		if narrowsOperands(f.ID) && q.Narrow.Half() {
 			continue
 		}
 		var figures [][]float64

@@ -59,8 +59,6 @@ type Question struct {
 	kept   *again
 	// everywhere takes a rounding of some elements for one of all
 	everywhere bool
-	// tight leaves out loose contracts, and the faults that they are: sums in half, and operands in parts.
-	tight bool
 }
 
 // Verdicts.

@@ -28,6 +28,7 @@ func TestLawOfRightDevices(t *testing.T) {
 		round          []string
 	}{
 		{"layer_norm", `{"normalized_shape":[96]}`, fp16.Float32, [][]int{{12, 96}}, nil},
+		{"instance_norm", `{}`, fp16.Float32, [][]int{{2, 8, 6, 6}}, nil},
 		{"softmax", `{"dim":1}`, fp16.BFloat16, [][]int{{8, 64}}, []string{"shifted"}},
 		{"softmax", `{"dim":1}`, fp16.Float32, [][]int{{20, 33}}, nil},
 		{"matmul", `{}`, fp16.Float32, [][]int{{16, 80}, {80, 24}}, nil},
@@ -98,7 +99,10 @@ func heldToOthers(
 		}
 		k.expect(f)
 		q.statistics(&k)
-		if k.excess > 1 {
+		if err := q.scales(types, &k); err != nil {
+			t.Fatal(err)
+		}
+		if k.excess, _ = k.ways.excess(); k.excess > 1 {
 			failed++
 		}
 		for way, w := range k.ways {

@@ -119,6 +119,9 @@ const (
 	morePadding = 16
 	// derived: the fourth moment of a normal number over its squared variance.
 	normalFourth = 3
+	// set: the root of a group's mean square over its variance up to which a variance in one pass is right. The loss is
+	// in proportion to its square, and here a hundred times that of two passes.
+	mostOnePass = 10
 	// set: how many deviations a variance in one pass may be off by.
 	mostUsualOff = 8
 	// derived: how far off a root of few bits is: the coarsest has 7.

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -38,7 +39,11 @@ func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 	if len(q.Graph.Nodes) != 1 || len(q.Inputs) == 0 {
 		return nil, 0, 0
 	}
-	shape := q.Inputs[0].Shape
+	return groups(q.Graph.Nodes[0].Op, q.Inputs[0].Shape)
+}
+
+// groups are those of an operation and its input's shape.
+func groups(op graph.Op, shape []int) (of func(i int) int, n int, eps float64) {
 	size := tensor.Size(shape)
 	by := func(n int, eps float64) (func(i int) int, int, float64) {
 		if n == 0 || size == 0 {
@@ -54,7 +59,7 @@ func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 		}
 		return size / max(1, inner)
 	}
-	switch op := q.Graph.Nodes[0].Op.(type) {
+	switch op := op.(type) {
 	case graph.LayerNorm:
 		return by(last(len(op.Shape)), op.Eps)
 	case graph.RMSNorm:
@@ -76,6 +81,84 @@ func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 	return nil, 0, 0
 }
 
+// hasMean reports whether an operation is a norm that subtracts the mean of the numbers.
+func hasMean(op graph.Op) bool {
+	switch op := op.(type) {
+	case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm:
+		return true
+	case graph.BatchNorm:
+		return op.Training
+	}
+	return false
+}
+
+// norms reports whether there are such norms.
+func (q *Question) norms() bool {
+	return slices.ContainsFunc(q.Graph.Nodes, func(n graph.Node) bool { return hasMean(n.Op) })
+}
+
+// inOnePass is the better one of a trial and those of its contract with variances in one pass.
+func (q *Question) inOnePass(types []graph.Type, best *trial) (*trial, error) {
+	if best.passes() || !q.norms() || !q.nearZero() {
+		return best, nil
+	}
+	var contracts []Contract
+	for _, form := range []Form{{OnePass: true}, {OnePass: true, Affine: true}} {
+		form = best.Form.with(form)
+		names := expand(q.Graph, types, form, q.built).names()
+		missing := func(name string) bool { return !slices.Contains(names, name) }
+		contracts = append(contracts, Contract{form, slices.DeleteFunc(slices.Clone(best.Round), missing)})
+	}
+	return q.best(types, contracts, best)
+}
+
+// nearZero reports whether a variance in one pass is right: the mean square of each group of each norm is at most
+// mostOnePass^2 times its variance and eps. PyTorch's group norm of channels_last images is such a kernel on CPUs.
+func (q *Question) nearZero() bool {
+	g := *q.Graph
+	g.Outputs = nil
+	var ops []graph.Op
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; hasMean(n.Op) {
+			ops, g.Outputs = append(ops, n.Op), append(g.Outputs, n.In[0])
+		}
+	}
+	of := *q
+	of.Graph = &g
+	all, err := of.exact()
+	if err != nil {
+		return false
+	}
+	for k, x := range all {
+		if !near(ops[k], x) {
+			return false
+		}
+	}
+	return true
+}
+
+// near reports it of one norm and its input.
+func near(op graph.Op, x *tensor.Tensor) bool {
+	of, n, eps := groups(op, x.Shape)
+	if n == 0 {
+		return true
+	}
+	sums, squares, count := make([]float64, n), make([]float64, n), float64(len(x.Data)/n)
+	for i, v := range x.Data {
+		sums[of(i)] += v / count
+	}
+	for i, v := range x.Data {
+		d := v - sums[of(i)]
+		squares[of(i)] += d * d / count
+	}
+	for k, mean := range sums {
+		if !(float64(mean*mean)+squares[k] <= mostOnePass*mostOnePass*(squares[k]+eps)) {
+			return false
+		}
+	}
+	return true
+}
+
 // group is what is known of one: its numbers, its variance, and what a factor of its results is.
 type group struct {
 	count, sum, square, fourth float64
@@ -85,17 +168,78 @@ type group struct {
 	seen                       float64 // the deviations that a factor of 2 is
 }
 
+// scaling is where an output goes if the 1/deviation of all groups is twice what it is; nil where there is no norm.
+func (q *Question) scaling(types []graph.Type, t *trial) (of func(i int) int, n int, eps float64, double []float64,
+	err error) {
+	of, n, eps = q.groups()
+	if n == 0 || len(q.Inputs[0].Data) != len(t.y) || q.Graph.Nodes[0].Op.Name() == "rms_norm" && n > len(t.y)/perFactor {
+		return nil, 0, 0, nil, nil
+	}
+	double, err = q.effect(types, t.Contract, built{id: fewBits, figures: []float64{2}})
+	return of, n, eps, double, err
+}
+
+// scales compares the errors of all groups' factors with those of simulated right kernels. A group's is one number,
+// which all its results share: a small part of their errors where those of the mean are larger, and of a variance in
+// one pass the part that is wrong.
+func (q *Question) scales(types []graph.Type, t *trial) error {
+	if len(t.round) > 0 { // whose flips are not those of a sum
+		return nil
+	}
+	of, n, _, double, err := q.scaling(types, t)
+	if double == nil || err != nil {
+		return err
+	}
+	w := t.weights(q.Output.Format)
+	along := func(out []float64) []float64 {
+		ed, dd := make([]float64, n), make([]float64, n)
+		for i, y := range t.y {
+			if e, d := out[i]-y, double[i]-y; e-e == 0 && d-d == 0 {
+				ed[of(i)] += float64(e*d) * w[i]
+				dd[of(i)] += float64(d*d) * w[i]
+			}
+		}
+		for k, v := range ed {
+			if ed[k] = 0; dd[k] > 0 {
+				ed[k] = v * v / dd[k]
+			}
+		}
+		return ed
+	}
+	sum := func(x []float64) (s float64) {
+		for _, v := range x {
+			s += v
+		}
+		return s
+	}
+	expected, x := make([]float64, n), make([][]float64, len(t.right))
+	for m, k := range t.right {
+		squares := along(k)
+		x[m] = []float64{sum(squares)}
+		for g, v := range squares {
+			expected[g] += v / float64(len(t.right))
+		}
+	}
+	all, variance := sum(expected), 0.0
+	for _, v := range expected {
+		v = (v + all/float64(n)) / 2 // half what it is of all groups: of one it is known from a few kernels
+		variance += 2 * v * v
+	}
+	if all > 0 {
+		l := sumsLaw(usualSlack, x, []float64{all}, []float64{variance}, []float64{0})(0)
+		of := sum(along(q.Output.Data))
+		t.ways["scale"] = farthest{law: l, of: of, at: "the scales of groups", chance: l.tail(of), count: 1}
+	}
+	return nil
+}
+
 // grouped estimates the factors of all groups; nil where there is no norm, or none is off by a factor.
 func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
-	of, n, eps := q.groups()
-	if n == 0 || len(q.Inputs[0].Data) != len(t.y) || q.Graph.Nodes[0].Op.Name() == "rms_norm" && n > len(t.y)/perFactor {
-		return nil, 0
-	}
 	types, err := q.types()
 	if err != nil {
 		return nil, 0
 	}
-	double, err := q.effect(types, t.Contract, built{id: fewBits, figures: []float64{2}})
+	of, n, eps, double, err := q.scaling(types, t)
 	if err != nil || double == nil {
 		return nil, 0
 	}
@@ -135,7 +279,7 @@ func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
 // seen notes whether this data would show a variance in one pass: a factor is off by half of what the variance is, in
 // proportion. A variance in two passes is off by what its own sums are anyhow.
 func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
-	if q.Graph.Nodes[0].Op.Name() == "rms_norm" {
+	if !q.norms() {
 		return nil
 	}
 	all, eps := q.grouped(t, w)
@@ -146,7 +290,7 @@ func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
 		off := min(1, math.Sqrt(max(0, g.usual*g.usual-less*less))/(v+eps)) / 2
 		power += g.seen * g.seen * off * off
 	}
-	if all != nil && math.Sqrt(power) < alongOf(nil).limit(atOdds(t.directions())) {
+	if all != nil && (q.nearZero() || math.Sqrt(power) < alongOf(nil).limit(atOdds(t.directions()))) {
 		t.hide(onePassID)
 	}
 	return nil
@@ -155,7 +299,7 @@ func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
 // onePassFactors are those of a variance in one pass, if all of them may be: each variance is within reach of what it
 // loses, or 0 where it would be below, and they are off by more than two passes would be.
 func onePassFactors(q *Question, t *trial) [][]float64 {
-	if len(q.Graph.Nodes) == 0 || q.Graph.Nodes[0].Op.Name() == "rms_norm" {
+	if !q.norms() || q.nearZero() {
 		return nil
 	}
 	all, eps := q.grouped(t, t.weights(q.Output.Format))

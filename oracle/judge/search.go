@@ -54,33 +54,14 @@ func (q *Question) search() (*trial, error) {
 		best, err = q.claimed(types)
 	} else {
 		best, err = q.found(types)
-	}
-	if err == nil && best.passes() && best.loose() && q.Claimed == nil {
-		return q.unexcused(types, best)
+		if err == nil {
+			best, err = q.inOnePass(types, best)
+		}
 	}
 	if err != nil || best.passes() || q.built.id != "" || q.Brief {
 		return best, err
 	}
 	return q.explain(best)
-}
-
-// unexcused is a trial that passes under a loose contract, unless a fault with a name explains all that is wrong under
-// the others: errors that lie along a fault are not those of sums.
-func (q *Question) unexcused(types []graph.Type, best *trial) (*trial, error) {
-	if q.built.id != "" || q.Brief {
-		return best, nil
-	}
-	of := *q
-	of.tight = true
-	tight, err := of.found(types)
-	if err != nil || tight == nil || tight.passes() {
-		return best, err
-	}
-	caused, err := of.explain(tight)
-	if err != nil || caused.cause == nil {
-		return best, err
-	}
-	return caused, nil
 }
 
 // claimed is the best trial of what is claimed.
@@ -140,8 +121,8 @@ func (t *trial) better(than *trial) bool {
 	switch {
 	case t.passes() != than.passes():
 		return t.passes()
-	case t.loose() != than.loose():
-		return than.loose() // in which more hides, and which is not the one either
+	case t.emulates() != than.emulates():
+		return than.emulates() // in which more hides, and which is not the one either
 	case (t.along == nil) != (than.along == nil):
 		return than.along == nil // one with a name
 	case t.along != nil && math.Abs(t.along.left-than.along.left) > leftLess:
@@ -150,12 +131,6 @@ func (t *trial) better(than *trial) bool {
 		return t.violations < than.violations
 	}
 	return t.excess < than.excess
-}
-
-// loose reports whether a contract's errors are those of many sums, whose places are not known.
-func (c Contract) loose() bool {
-	_, emulation := c.emulation()
-	return emulation
 }
 
 // types infers the types of all values in float64.
@@ -300,9 +275,6 @@ func (q *Question) forms(types []graph.Type) []Form {
 				}
 			}
 		}
-	}
-	if q.tight {
-		forms = slices.DeleteFunc(forms, func(f Form) bool { return Contract{Form: f}.loose() })
 	}
 	if !q.Written {
 		return distinct(forms)

@@ -60,6 +60,12 @@ func (f Form) emulation() (e emulation, is bool) {
 	return e, is
 }
 
+// emulates reports whether a contract's products are emulated.
+func (c Contract) emulates() bool {
+	_, is := c.emulation()
+	return is
+}
+
 // emulated is what operands of a product become if it is emulated, and false if it is not.
 func (b *builder) emulated(op graph.Op, x, y int) (int, int, bool) {
 	e, is := b.form.emulation()
