@@ -53,8 +53,8 @@ func TestOnePass(t *testing.T) {
 	}
 }
 
-// TestOnePassOfPieces: of a large output the contract is looked for in the first rows, which may not show that variances
-// are in one pass. If later ones do, all are held to it, and no row to more than it may lose.
+// TestOnePassOfPieces: of a large output the contract is looked for in the first rows, which may not show that
+// variances are in one pass. If later ones do, all are held to it, and no row to more than it may lose.
 func TestOnePassOfPieces(t *testing.T) {
 	zero := make([]float64, 20)
 	for shift, want := range map[float64]bool{0: true, 5: true, 20: false} {
