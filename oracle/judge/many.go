@@ -122,7 +122,11 @@ func (m *Many) Contracts(i int) ([]Contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.likely(types)
+	all, err := q.likely(types)
+	if err == nil && q.Narrow == fp16.Float32 {
+		all = append(all, q.onePasses(types, Contract{Form: Form{written: q.Written, Operands: q.Operands}})...)
+	}
+	return all, err
 }
 
 // Elementary are the contracts of evaluation i by which activations are several operations, each of which rounds its
@@ -252,6 +256,7 @@ func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, 
 
 // tryKernels is tryThin with so many kernels.
 func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernels int) (*trial, error) {
+	c = q.near(c)
 	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)
 	if err != nil {

@@ -99,17 +99,31 @@ func (q *Question) norms() bool {
 
 // inOnePass is the better one of a trial and those of its contract with variances in one pass.
 func (q *Question) inOnePass(types []graph.Type, best *trial) (*trial, error) {
-	if best.passes() || !q.norms() || !q.nearZero() {
+	if best.passes() {
 		return best, nil
 	}
-	var contracts []Contract
+	return q.best(types, q.onePasses(types, best.Contract), best)
+}
+
+// onePasses are a contract with variances in one pass, if they are right.
+func (q *Question) onePasses(types []graph.Type, c Contract) (all []Contract) {
+	if !q.norms() || !q.nearZero() {
+		return nil
+	}
 	for _, form := range []Form{{OnePass: true}, {OnePass: true, Affine: true}} {
-		form = best.Form.with(form)
+		form = c.Form.with(form)
 		names := expand(q.Graph, types, form, q.built).names()
 		missing := func(name string) bool { return !slices.Contains(names, name) }
-		contracts = append(contracts, Contract{form, slices.DeleteFunc(slices.Clone(best.Round), missing)})
+		all = append(all, Contract{form, slices.DeleteFunc(slices.Clone(c.Round), missing)})
 	}
-	return q.best(types, contracts, best)
+	return all
+}
+
+// near is a contract without variances in one pass if they are wrong: in a piece, or an evaluation, that is farther
+// from 0 than others. What is claimed stays.
+func (q *Question) near(c Contract) Contract {
+	c.OnePass = c.OnePass && (q.Claimed != nil || q.nearZero())
+	return c
 }
 
 // nearZero reports whether a variance in one pass is right: the mean square of each group of each norm is at most
@@ -130,15 +144,15 @@ func (q *Question) nearZero() bool {
 		return false
 	}
 	for k, x := range all {
-		if !near(ops[k], x) {
+		if !nearZero(ops[k], x) {
 			return false
 		}
 	}
 	return true
 }
 
-// near reports it of one norm and its input.
-func near(op graph.Op, x *tensor.Tensor) bool {
+// nearZero reports it of one norm and its input.
+func nearZero(op graph.Op, x *tensor.Tensor) bool {
 	of, n, eps := groups(op, x.Shape)
 	if n == 0 {
 		return true

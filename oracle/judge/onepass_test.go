@@ -71,6 +71,30 @@ func TestOnePassOfPieces(t *testing.T) {
 	}
 }
 
+// TestOnePassOfMany: of several evaluations as well.
+func TestOnePassOfMany(t *testing.T) {
+	for shift, want := range map[float64]bool{9: true, 20: false} {
+		m := &Many{N: 2, At: func(i int) (Question, error) {
+			return inOnePass(t, 0, slices.Repeat([]float64{[]float64{9, shift}[i]}, 20)...), nil
+		}}
+		all, err := m.Contracts(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		passed := false
+		for _, c := range all {
+			j, err := m.Under(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			passed = passed || j.Excess <= 1
+		}
+		if passed != want {
+			t.Errorf("means of 9 and %v: passed %v, want %v, under %v", shift, passed, want, all)
+		}
+	}
+}
+
 // TestOnePassLimit: variances that are off by what sums of squares lose are those of one pass; a hundred times as
 // much is no such loss, whatever it looks like.
 func TestOnePassLimit(t *testing.T) {
