@@ -18,7 +18,7 @@ func aStudy() *studyReport {
 	d := func(v diff.Number) study.Distance { return study.Distance{MeanAbs: v, RMSOverStd: v} }
 	one := func(v diff.Number) *study.Distance { x := d(v); return &x }
 	both := []bool{true, true}
-	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), Document: document, WeightSeeds: []uint64{0, 1},
+	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), WeightSeeds: []uint64{0, 1},
 		GrowthPerStep: &[]diff.Number{1.4}[0],
 		Rows: []studyRow{
 			{Twin: study.Moved, What: "start moved by 1e-6", Horizons: []*int{nil, nil}, Measured: both},
@@ -72,9 +72,16 @@ func studyPairs(t *testing.T) []pair {
 	}
 	is := tell()
 	unmeasured := func(r *studyReport) { r.Rows[0].Measured = []bool{true, false} }
-	apart := func(r *studyReport) {
-		r.Document.Rows = []documentRow{{Twin: "float16", MeanAbs: 0.1}, {Twin: "bfloat16", MeanAbs: 0.8}}
+	decided := func(moved bool, good ...bool) string {
+		budget := diff.Number(0.01)
+		r := aStudy()
+		r.Budget, r.Decisions = &budget, []studyDecision{{study.Moved, moved, 0.02, 7}}
+		for i, g := range good {
+			r.Decisions = append(r.Decisions, studyDecision{r.Rows[2+i].Twin, g, 0.03, 5})
+		}
+		return strings.ReplaceAll(printed(func(c *command) { c.print(r.decided()) }), "\n", " ")
 	}
+	yes, no, chaos := decided(true, true, true), decided(true, true, false), decided(false, true, false)
 	noGrowth := func(r *studyReport) { r.GrowthPerStep, r.Operators[0].Growth, r.Operators[1].Growth = nil, nil, nil }
 	someGrowth := func(r *studyReport) { r.Operators[1].Growth = nil }
 	someLost := func(r *studyReport) { r.Rows[2].Horizons[1] = nil }
@@ -94,7 +101,14 @@ func studyPairs(t *testing.T) []pair {
 		{"2 operators (weight seeds 0 1)", is, tell(oneOperator)},
 		{", mean over the 2 operators", is, tell(oneOperator)},
 		{"picture written to a.svg", tell(func(r *studyReport) { r.PictureFile = "a.svg" }), is},
-		{"What the published rows measure: how far apart two rollouts are that have lost each other", is, tell(apart)},
+		{"Is it within 1.00 % of the std at each of 8 steps?", yes, is},
+		{"float16         yes: at most 3.00 % away, at step 5; one step 50.0 %", yes, decided(true, false, false)},
+		{"bfloat16        no: 3.00 % away at step 5; one step 400 %", no, yes},
+		{"A start moved by 1e-6 stays within it: what is beyond it is what the steps of that arithmetic add up to.", no,
+			chaos},
+		{"A start moved by 1e-6 stays within it", no, yes},
+		{"A start moved by 1e-6 is beyond it too, from step 7 on: the end of such a path says nothing about arithmetic. " +
+			"Compare single steps and statistics.", chaos, no},
 		{"Arithmetic: in one step from the same state, bfloat16 is 8.00 times as far from float32 as float16. " +
 			"At the end of the rollout it is 2.00 times as far.", is,
 			tell(func(r *studyReport) { r.Rows[3].OneStep.MeanAbs = 2 })},
@@ -118,7 +132,7 @@ func studyPairs(t *testing.T) []pair {
 			"so the paths still tell the arithmetics apart.", tell(neverLost), is},
 		{"so the paths still tell the arithmetics apart", tell(neverLost), tell(neverLost, unmeasured)},
 		{"not measured for start moved by 1e-6: after 8 steps another noise seed has not settled at a distance, " +
-			"so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.",
+			"so how far unrelated paths stay is not known, and these are too far away to rule it out.",
 			tell(unmeasured), is},
 		{"Not lost within 8 steps: start moved by 1e-6.", is,
 			tell(func(r *studyReport) { nine := 9; r.Rows[0].Horizons = []*int{&nine, &nine} })},

@@ -24,17 +24,19 @@ noise, twins that differ in one thing each: float16, bfloat16, TF32, float64, a
 start moved by 1e-6, another noise seed. Of every twin it gives the path's
 distance to the float32 rollout, and the distance of one step from the float32
 rollout's own state; how fast a small difference grows; and the horizon, the
-step from which a path says nothing. docs/STUDY.md reads two of them. With --onnx
-or --graph, says of one evaluation of a network how far its outputs in each precision
-lie from those in float64.
+step from which a path says nothing. docs/STUDY.md reads two of them. With
+--budget, says of each arithmetic whether it is good enough. With --onnx or
+--graph, says of one evaluation of a network how far its outputs in each
+precision lie from those in float64.
 
-example: refrun study --case my_case --operator-seeds 4 --svg study.svg`,
+example: refrun study --case my_case --horizon 500 --budget "1 % of std"`,
 	run: studyRun,
 }
 
 // What a study takes if nobody says.
 const (
 	studySteps        = 60
+	studyMost         = 480 // steps, if it takes more to see where unrelated paths stay
 	studyRealizations = 2
 )
 
@@ -61,8 +63,10 @@ type studyReport struct {
 	// by twin, with all operators: else more steps are needed to tell
 	Measured   map[string]bool `json:"horizon_measured"`
 	NoiseFloor *study.Distance `json:"noise_floor"` // of one step, mean over steps and operators
-	Document   studyDocument   `json:"document"`
-	Operators  []*study.Study  `json:"operators"` // step by step
+	// Budget is what --budget says, as a share of the std; null without.
+	Budget    *diff.Number    `json:"budget"`
+	Decisions []studyDecision `json:"decisions,omitempty"`
+	Operators []*study.Study  `json:"operators"` // step by step
 
 	weights string // the file of the weights, "" for the case's or those of seeds
 }
@@ -89,7 +93,11 @@ func studyRun(c *command) error {
 	f.StringVar(&w.x0, "x0", "",
 		"initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
-	f.IntVar(&w.steps, "steps", studySteps, "`steps` to take")
+	f.IntVar(&w.steps, "steps", 0, fmt.Sprintf("`steps` to take (default %d, and up to %d "+
+		"until it is seen where unrelated paths stay)", studySteps, studyMost))
+	horizon := f.Int("horizon", 0, "`steps` to take, and to ask --budget of")
+	allowed := f.String("budget", "", "`share` of the std that a path may be off, such as \"1 % of std\": "+
+		"is each arithmetic good enough?")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's, at most 2)")
 	operators := f.Int("operator-seeds", 0, "`number` of operators, "+
 		"with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
@@ -114,7 +122,13 @@ func studyRun(c *command) error {
 	switch {
 	case (*dir == "") == (w.config == ""):
 		return errors.New("--case: want the folder of a case, or --config FILE, one of them")
-	case w.steps < study.LeastSteps:
+	case *horizon != 0 && *allowed == "":
+		return errors.New("--horizon: want --budget as well")
+	case *horizon != 0 && w.steps != 0:
+		return errors.New("--horizon: want it or --steps, one of them")
+	case *horizon != 0 && *horizon < study.LeastSteps:
+		return fmt.Errorf("--horizon: %d: want %d or more", *horizon, study.LeastSteps)
+	case w.steps != 0 && w.steps < study.LeastSteps:
 		return fmt.Errorf("--steps: %d: want %d or more", w.steps, study.LeastSteps)
 	case *noise == "tape":
 		return errors.New("--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none")
@@ -132,6 +146,16 @@ func studyRun(c *command) error {
 	if err := pictureFile(*picture); err != nil {
 		return err
 	}
+	var share *diff.Number
+	if *allowed != "" {
+		v, err := budget(*allowed)
+		if err != nil {
+			return err
+		}
+		share = &v
+	}
+	fixed := cmp.Or(w.steps, *horizon)
+	w.steps = cmp.Or(fixed, studySteps)
 	weightSeeds, err := studySeeds(cs, w, *operators, *seeds)
 	if err != nil {
 		return err
@@ -158,6 +182,10 @@ func studyRun(c *command) error {
 	ctx, stop := interruptible()
 	began := time.Now()
 	studies, err := c.studies(ctx, cs, weightSeeds, o)
+	for err == nil && fixed == 0 && cs.Rollout.Timesteps-1 < studyMost && unsettled(studies) {
+		cs.Rollout.Timesteps = 2*(cs.Rollout.Timesteps-1) + 1
+		studies, err = c.studies(ctx, cs, weightSeeds, o)
+	}
 	if cause := stop(); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		return cause
 	}
@@ -165,6 +193,9 @@ func studyRun(c *command) error {
 		return err
 	}
 	r := summarise(studies)
+	if r.Budget = share; share != nil {
+		r.Decisions = r.decide()
+	}
 	r.weights = w.weights
 	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract,
 		[2]int{shape.H, shape.W}, weightSeeds
@@ -204,6 +235,13 @@ func (c *command) studies(
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// unsettled reports whether more steps are needed to tell where paths lose the reference.
+func unsettled(studies []*study.Study) bool {
+	return slices.ContainsFunc(studies, func(s *study.Study) bool {
+		return slices.ContainsFunc(s.Twins, func(t study.Twin) bool { return t.Name != study.Other && !t.Measured })
+	})
 }
 
 // studySeeds returns the seeds of the operators' weights, nil for the case's
@@ -284,7 +322,7 @@ func summarise(studies []*study.Study) *studyReport {
 	s := studies[0]
 	r := &studyReport{
 		Mode: s.Mode, Noise: s.Noise, Steps: s.Steps, Realizations: s.Realizations,
-		Horizon: map[string]*int{}, Measured: map[string]bool{}, Document: document, Operators: studies,
+		Horizon: map[string]*int{}, Measured: map[string]bool{}, Operators: studies,
 	}
 	for i, twin := range s.Twins {
 		row := studyRow{Twin: twin.Name, Mode: twin.Mode, What: studyWhat(twin.Name, s.Noise)}

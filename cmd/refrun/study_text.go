@@ -10,43 +10,6 @@ import (
 	"github.com/refrun/refrun/study"
 )
 
-// studyDocument is what was published about two precisions.
-type studyDocument struct {
-	Source string        `json:"source"`
-	Run    string        `json:"run"`
-	Rows   []documentRow `json:"rows"`
-}
-
-// documentRow is a published row: the distance of last states.
-type documentRow struct {
-	Name    string  `json:"name"`
-	Twin    string  `json:"twin"` // the row of a study to which it belongs
-	MaxAbs  float64 `json:"max_abs"`
-	MeanAbs float64 `json:"mean_abs"`
-	MeanRel float64 `json:"mean_rel"`
-}
-
-// The rows of Spinlock's report, 29 December 2025, "Numerical Accuracy". Its
-// script compares the last states of 500, and divides by |reference| + 1e-8.
-var document = studyDocument{
-	Source: "Spinlock, docs/optimization/OPTIMIZATION_SUMMARY.md",
-	Run:    "500 timesteps, 5 realizations, 128x128 grid",
-	Rows: []documentRow{
-		{"FP16 vs FP32", "float16", 1.83e+01, 2.44e-01, 12.3},
-		{"BF16 vs FP32", "bfloat16", 1.93e+01, 2.50e-01, 20.8},
-	},
-}
-
-// lost reports whether the published distances of two precisions are about the same,
-// where the errors of one step are as 1 to 8.
-func (d studyDocument) lost() bool {
-	at := map[string]float64{}
-	for _, row := range d.Rows {
-		at[row.Twin] = row.MeanAbs
-	}
-	return at["bfloat16"] < 2*at["float16"]
-}
-
 // studyWhat says in words how a twin differs from the reference.
 func studyWhat(twin, noise string) string {
 	switch {
@@ -79,11 +42,13 @@ func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
 		c.printf("note: %s\n", n)
 	}
 	c.printStudyTable(r)
+	if r.Budget != nil {
+		c.print(r.decided())
+	}
 	c.printf("\n")
 	for _, p := range r.story() {
 		c.print(wrap(p, 0))
 	}
-	c.printDocument(r)
 	if r.PictureFile != "" {
 		c.printf("\npicture written to %s\n", clean(r.PictureFile))
 	}
@@ -116,27 +81,6 @@ func (c *command) printStudyTable(r *studyReport) {
 			c.printf(" %8s", num3(study.Mean(at).MeanAbs))
 		}
 		c.printf("  %s\n", strings.TrimPrefix(horizons(row.Horizons, row.Measured), "step "))
-	}
-}
-
-// printDocument prints the published rows beside the last step of this study.
-func (c *command) printDocument(r *studyReport) {
-	d := r.Document
-	c.print("\n" + wrap(fmt.Sprintf("%s (%s) publishes these rows; beside them step %d of this study:", d.Source, d.Run,
-		r.Steps), 0) + "\n")
-	c.printf("%-20s %9s %9s %9s\n", "", "max abs", "mean abs", "mean rel")
-	for _, w := range d.Rows {
-		c.printf("%-20s %9.2e %9.2e %9.3g   published\n", w.Name, w.MaxAbs, w.MeanAbs, w.MeanRel)
-	}
-	for _, twin := range []string{"float16", "bfloat16", study.Moved} {
-		row := r.row(twin)
-		c.printf("%-20s %9s %9s %9.3g   here\n",
-			row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
-	}
-	if d.lost() {
-		c.print("\n" + wrap("What the published rows measure: "+
-			"how far apart two rollouts are that have lost each other, not the error of a precision, or BF16, "+
-			"which rounds eight times more coarsely, would be eight times as far away.", 0))
 	}
 }
 
@@ -200,7 +144,7 @@ func (r *studyReport) horizonStory() string {
 	}
 	if unknown != nil {
 		s = append(s, fmt.Sprintf("not measured for %s: after %d steps %s has not settled at a distance, "+
-			"so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.",
+			"so how far unrelated paths stay is not known, and these are too far away to rule it out.",
 			strings.Join(unknown, ", "), r.Steps, r.row(study.Other).What))
 	}
 	if never != nil {

@@ -57,7 +57,7 @@ func (c *command) wholeFlags() *wholeFlags {
 func (w *wholeFlags) given(flags *flag.FlagSet) (err error) {
 	flags.Visit(func(f *flag.Flag) {
 		switch v := f.Value.String(); f.Name {
-		case "steps", "realizations", "operator-seeds", "batch":
+		case "steps", "horizon", "realizations", "operator-seeds", "batch":
 			if v == "0" {
 				err = fmt.Errorf("--%s: 0: want 1 or more", f.Name)
 			}
