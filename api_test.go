@@ -306,22 +306,7 @@ func TestManuals(t *testing.T) {
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\[\*?[A-Z][a-z]\w*(\.\w+)*\]`)
 	for _, dir := range public(t) {
-		b, err := build.ImportDir(dir, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, parsed := token.NewFileSet(), []*ast.File(nil)
-		for _, name := range b.GoFiles {
-			f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
-			parsed = append(parsed, f)
-		}
-		p, err := doc.NewFromFiles(files, parsed, module+dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := documented(t, dir)
 		texts := []string{p.Doc}
 		add := func(funcs []*doc.Func, values ...*doc.Value) {
 			for _, f := range funcs {
@@ -342,4 +327,59 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDoor holds how much a user has to read: the public packages, and what go doc -short lists of them, functions,
+// types and groups of constants or variables. A name more is a decision: raise the number with the reason in the
+// commit.
+func TestDoor(t *testing.T) {
+	const packages, names = 23, 488
+	dirs, listed := public(t), 0
+	for _, dir := range dirs {
+		listed += len(lists(documented(t, dir)))
+	}
+	if len(dirs) != packages || listed != names {
+		t.Errorf("%d public packages with %d names: want %d with %d", len(dirs), listed, packages, names)
+	}
+}
+
+// documented returns the doc of a package's exported names.
+func documented(t *testing.T, dir string) *doc.Package {
+	b, err := build.ImportDir(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, parsed := token.NewFileSet(), []*ast.File(nil)
+	for _, name := range b.GoFiles {
+		f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+	}
+	p, err := doc.NewFromFiles(files, parsed, module+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// lists returns what go doc -short lists, a group by its first name that is exported.
+func lists(p *doc.Package) (names []string) {
+	add := func(funcs []*doc.Func, groups []*doc.Value) {
+		for _, f := range funcs {
+			names = append(names, f.Name)
+		}
+		for _, g := range groups {
+			if i := slices.IndexFunc(g.Names, token.IsExported); i >= 0 {
+				names = append(names, g.Names[i])
+			}
+		}
+	}
+	add(p.Funcs, slices.Concat(p.Consts, p.Vars))
+	for _, of := range p.Types {
+		names = append(names, of.Name)
+		add(of.Funcs, slices.Concat(of.Consts, of.Vars))
+	}
+	return names
 }

@@ -16,7 +16,7 @@ type afnoBlock struct {
 	name         string
 	norm1, norm2 *normalization
 	spectral     *spectralMixing
-	mlp          []Module // named <name>.mlp.0 to .3
+	mlp          []module // named <name>.mlp.0 to .3
 }
 
 // newAFNOBlock returns the block over so many channels, with hidden channels inside its
@@ -37,7 +37,7 @@ func newAFNOBlock(name string, channels, modes, hidden int, activation string) (
 	if err != nil {
 		return nil, err
 	}
-	b.mlp = []Module{pointConv(join(name, "mlp.0"), channels, hidden), a, &identity{name: join(name, "mlp.2")},
+	b.mlp = []module{pointConv(join(name, "mlp.0"), channels, hidden), a, &identity{name: join(name, "mlp.2")},
 		pointConv(join(name, "mlp.3"), hidden, channels)}
 	return b, nil
 }
@@ -48,14 +48,14 @@ func pointConv(name string, in, out int) *conv2d {
 }
 
 func (a *afnoBlock) layers(visit func(layer)) {
-	visitAll(visit, append([]Module{a.norm1, a.spectral, a.norm2}, a.mlp...)...)
+	visitAll(visit, append([]module{a.norm1, a.spectral, a.norm2}, a.mlp...)...)
 }
 
 // build maps x [N,C,H,W] to the same shape.
 func (a *afnoBlock) build(b *builder, x int) int {
 	y := b.Pass(join(a.name, "drop1"), b.sequence(x, a.norm1, a.spectral))
 	x = b.Add(graph.Addition, join(a.name, "residual"), x, y)
-	y = b.Pass(join(a.name, "mlp"), b.sequence(x, append([]Module{a.norm2}, a.mlp...)...))
+	y = b.Pass(join(a.name, "mlp"), b.sequence(x, append([]module{a.norm2}, a.mlp...)...))
 	return b.Add(graph.Addition, a.name, x, b.Pass(join(a.name, "drop2"), y))
 }
 
@@ -71,7 +71,7 @@ type spectralMixing struct {
 	name            string
 	channels, modes int
 	real, imag      *Param // [in,out,modes,modes]
-	mlp             []Module
+	mlp             []module
 }
 
 func newSpectralMixing(name string, channels, modes int, activation string) (*spectralMixing, error) {
@@ -81,7 +81,7 @@ func newSpectralMixing(name string, channels, modes int, activation string) (*sp
 	}
 	param := func(part string) *Param { return newLargeParam(join(name, part), channels, channels, modes, modes) }
 	return &spectralMixing{name: name, channels: channels, modes: modes, real: param("weights_real"),
-		imag: param("weights_imag"), mlp: []Module{newLinear(join(name, "mlp.0"), channels, 2*channels), a,
+		imag: param("weights_imag"), mlp: []module{newLinear(join(name, "mlp.0"), channels, 2*channels), a,
 			newLinear(join(name, "mlp.2"), 2*channels, channels)}}, nil
 }
 

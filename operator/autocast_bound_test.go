@@ -34,7 +34,7 @@ func (d device) answersOf(l layer, x, y *tensor.Tensor, draws [][]float64) answe
 		return d.activationAnswers(l.f, x, y)
 	case *resample:
 		return resampleAnswers(l, x, y)
-	case *StochasticBlock:
+	case *stochasticBlock:
 		return d.noiseAnswers(l, x, y, draws)
 	case *identity:
 		return exactly(x.Data)
@@ -263,7 +263,7 @@ func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 // float32 cannot tell. 1.13 rounds the scale to the half type: such products,
 // and those with dropout's mask, are exact in float32, and so are the sums as
 // far as their rounding goes (24 >= 2*11+2: Figueroa).
-func (d device) noiseAnswers(l *StochasticBlock, x, y *tensor.Tensor, draws [][]float64) answers {
+func (d device) noiseAnswers(l *stochasticBlock, x, y *tensor.Tensor, draws [][]float64) answers {
 	f, hw := y.Format, x.H()*x.W()
 	a := answers{lo: make([]float64, len(x.Data)), hi: make([]float64, len(x.Data))}
 	for i, v := range x.Data {

@@ -100,17 +100,17 @@ type walk struct {
 
 // module checks a module for the recorded input x, and returns its recorded
 // output.
-func (w *walk) module(m Module, x *tensor.Tensor) *tensor.Tensor {
+func (w *walk) module(m module, x *tensor.Tensor) *tensor.Tensor {
 	w.t.Helper()
 	switch m := m.(type) {
-	case *ConvBlock:
+	case *convBlock:
 		for _, l := range m.seq {
 			x = w.module(l, x)
 		}
 		return x
-	case *OutputLayer:
+	case *outputLayer:
 		return w.module(m.act, w.module(m.conv, x))
-	case *ResidualBlock:
+	case *residualBlock:
 		path, short := x, x
 		for _, b := range m.blocks {
 			path = w.module(b, path)
@@ -128,7 +128,7 @@ func (w *walk) module(m Module, x *tensor.Tensor) *tensor.Tensor {
 		w.t.Fatalf("unknown module %T", m)
 	}
 	var draws [][]float64
-	if _, ok := m.(*StochasticBlock); ok {
+	if _, ok := m.(*stochasticBlock); ok {
 		names := w.f.Names()
 		sort.Strings(names) // draw0.exponential, draw1.normal
 		for _, name := range names {
@@ -158,7 +158,7 @@ func nameOf(l layer) string {
 		return l.name
 	case *activation:
 		return l.name
-	case *StochasticBlock:
+	case *stochasticBlock:
 		return l.name
 	}
 	panic("layer of no operator")

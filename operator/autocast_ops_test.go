@@ -141,7 +141,7 @@ func (c opCase) layer(t *testing.T, f *safetensors.File) (l layer, x *tensor.Ten
 		if b.Type, err = noise.ParseType(typ); err != nil {
 			t.Fatal(err)
 		}
-		l = NewStochasticBlock(name, b)
+		l = newStochasticBlock(name, b)
 	}
 	if err := l.prepare(); err != nil {
 		t.Fatal(err)

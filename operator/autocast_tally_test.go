@@ -141,7 +141,7 @@ func kindOf(l layer, out fp16.Format) string {
 		return "activation"
 	case *resample:
 		return "resampling"
-	case *StochasticBlock:
+	case *stochasticBlock:
 		return "noise"
 	case *identity:
 		return "identity"
@@ -160,7 +160,7 @@ func (d device) check(
 	if draws != nil {
 		pass.Draws = &given{draws: draws}
 	}
-	ours, err := Forward(l, pass, x, nil)
+	ours, err := forwardOf(l, pass, x, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/noise"
 )
 
-// ConvOptions are the options that Spinlock's convolution blocks share.
-type ConvOptions struct {
+// convOptions are the options that Spinlock's convolution blocks share.
+type convOptions struct {
 	KernelSize    int     // odd; 0 means 3
 	Stride        int     // 0 means 1
 	Normalization string  // instance, batch, group, layer or none; "" means instance
@@ -20,7 +20,7 @@ type ConvOptions struct {
 	NoBias        bool    // the bias exists only without a norm, and not if NoBias
 }
 
-func (o ConvOptions) withDefaults() ConvOptions {
+func (o convOptions) withDefaults() convOptions {
 	if o.KernelSize == 0 {
 		o.KernelSize = 3
 	}
@@ -39,16 +39,16 @@ func (o ConvOptions) withDefaults() ConvOptions {
 	return o
 }
 
-// ConvBlock is convolution, norm, activation (and dropout, which evaluation
+// convBlock is convolution, norm, activation (and dropout, which evaluation
 // skips): Spinlock's blocks.ConvBlock.
-type ConvBlock struct {
+type convBlock struct {
 	name string
-	seq  []Module // named <name>.block.0, .1, ...
+	seq  []module // named <name>.block.0, .1, ...
 }
 
-// NewConvBlock returns a ConvBlock from in to out channels at the given path
+// newConvBlock returns a convBlock from in to out channels at the given path
 // of names. Options that make no block are errors that begin with the option.
-func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
+func newConvBlock(name string, in, out int, o convOptions) (*convBlock, error) {
 	o = o.withDefaults()
 	if in < 1 || out < 1 {
 		return nil, fmt.Errorf("channels: %d to %d: want 1 or more", in, out)
@@ -63,7 +63,7 @@ func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("padding_mode: %w", err)
 	}
-	b := &ConvBlock{name: name}
+	b := &convBlock{name: name}
 	next := func() string { return join(name, fmt.Sprintf("block.%d", len(b.seq))) }
 	bias := !o.NoBias && o.Normalization == "none"
 	b.seq = append(b.seq, newConv(next(), in, out, o.KernelSize, bias, o.Stride, padding))
@@ -85,33 +85,33 @@ func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
 	return b, nil
 }
 
-func (b *ConvBlock) layers(visit func(layer)) { visitAll(visit, b.seq...) }
+func (b *convBlock) layers(visit func(layer)) { visitAll(visit, b.seq...) }
 
 // build maps x [N,in,H,W] to [N,out,H/stride,W/stride], rounded up.
-func (b *ConvBlock) build(g *builder, x int) int { return g.Pass(b.name, g.sequence(x, b.seq...)) }
+func (b *convBlock) build(g *builder, x int) int { return g.Pass(b.name, g.sequence(x, b.seq...)) }
 
-// ResidualBlock is a run of ConvBlocks plus its own input, through a 1x1
+// residualBlock is a run of ConvBlocks plus its own input, through a 1x1
 // convolution without bias where the number of channels changes; no activation
 // follows the sum. It is Spinlock's blocks.ResidualBlock.
-type ResidualBlock struct {
+type residualBlock struct {
 	name       string
-	blocks     []Module // named <name>.blocks.0, ...
+	blocks     []module // named <name>.blocks.0, ...
 	projection *conv2d  // nil if in = out
 }
 
-// NewResidualBlock returns a block of numConvs ConvBlocks, the first from in
+// newResidualBlock returns a block of numConvs ConvBlocks, the first from in
 // to out channels, the rest from out to out.
-func NewResidualBlock(name string, in, out, numConvs int, o ConvOptions) (*ResidualBlock, error) {
+func newResidualBlock(name string, in, out, numConvs int, o convOptions) (*residualBlock, error) {
 	if numConvs < 1 {
 		return nil, fmt.Errorf("num_convs: %d: want 1 or more", numConvs)
 	}
 	if o.Stride > 1 {
 		return nil, fmt.Errorf("stride: %d: want 1, since the block adds its input", o.Stride)
 	}
-	r := &ResidualBlock{name: name}
+	r := &residualBlock{name: name}
 	from := in
 	for i := range numConvs {
-		b, err := NewConvBlock(join(name, fmt.Sprintf("blocks.%d", i)), from, out, o)
+		b, err := newConvBlock(join(name, fmt.Sprintf("blocks.%d", i)), from, out, o)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func NewResidualBlock(name string, in, out, numConvs int, o ConvOptions) (*Resid
 	return r, nil
 }
 
-func (r *ResidualBlock) layers(visit func(layer)) {
+func (r *residualBlock) layers(visit func(layer)) {
 	visitAll(visit, r.blocks...)
 	if r.projection != nil {
 		visit(r.projection)
@@ -132,7 +132,7 @@ func (r *ResidualBlock) layers(visit func(layer)) {
 }
 
 // build returns rn(blocks(x) + projection(x)).
-func (r *ResidualBlock) build(g *builder, x int) int {
+func (r *residualBlock) build(g *builder, x int) int {
 	y := g.sequence(x, r.blocks...)
 	if r.projection != nil {
 		x = r.projection.build(g, x)
@@ -140,29 +140,29 @@ func (r *ResidualBlock) build(g *builder, x int) int {
 	return g.Add(graph.Addition, r.name, y, x)
 }
 
-// StochasticBlock adds noise: Spinlock's blocks.StochasticBlock. Its parameter
+// stochasticBlock adds noise: Spinlock's blocks.StochasticBlock. Its parameter
 // noise_scale is the float32 number s0 of package noise.
-type StochasticBlock struct {
+type stochasticBlock struct {
 	name  string
 	scale *Param
 	block noise.Block
 }
 
-// NewStochasticBlock returns the block at the given path of names; b.Scale is
+// newStochasticBlock returns the block at the given path of names; b.Scale is
 // rounded to float32.
-func NewStochasticBlock(name string, b noise.Block) *StochasticBlock {
-	s := &StochasticBlock{name: name, scale: newParam(join(name, "noise_scale"), 1), block: b}
+func newStochasticBlock(name string, b noise.Block) *stochasticBlock {
+	s := &stochasticBlock{name: name, scale: newParam(join(name, "noise_scale"), 1), block: b}
 	s.scale.fill(fp16.Float32.Round(b.Scale))
 	return s
 }
 
-func (s *StochasticBlock) layers(visit func(layer)) { visit(s) }
-func (s *StochasticBlock) params() []*Param         { return []*Param{s.scale} }
+func (s *stochasticBlock) layers(visit func(layer)) { visit(s) }
+func (s *stochasticBlock) params() []*Param         { return []*Param{s.scale} }
 
 // The scale is a constant of the configuration and draws nothing.
-func (s *StochasticBlock) initialise(*noise.TorchCPU) {}
+func (s *stochasticBlock) initialise(*noise.TorchCPU) {}
 
-func (s *StochasticBlock) prepare() error {
+func (s *stochasticBlock) prepare() error {
 	s.block.Scale = s.scale.Data[0]
 	if s.block.Type == noise.Dropout && !(s.block.Scale >= 0 && s.block.Scale <= 1) {
 		return fmt.Errorf("%s: %v: want a probability from 0 to 1, since the noise is dropout", s.scale.Name, s.block.Scale)
@@ -171,7 +171,7 @@ func (s *StochasticBlock) prepare() error {
 }
 
 // build returns x with noise, or x itself if there is none.
-func (s *StochasticBlock) build(g *builder, x int) int {
+func (s *stochasticBlock) build(g *builder, x int) int {
 	if g.quiet {
 		return g.Pass(s.name, x)
 	}
@@ -181,24 +181,24 @@ func (s *StochasticBlock) build(g *builder, x int) int {
 // mostFactor is the largest change of size that package conv takes.
 const mostFactor = 8192
 
-// DownsampleBlock halves (or divides by factor) the image: Spinlock's
+// downsampleBlock halves (or divides by factor) the image: Spinlock's
 // blocks.DownsampleBlock.
-type DownsampleBlock struct {
+type downsampleBlock struct {
 	name string
-	seq  []Module
+	seq  []module
 }
 
-// NewDownsampleBlock returns a block of mode "conv" (a ConvBlock of stride
-// factor) or "pool" (average pooling, then a ConvBlock). factor 0 means 2, mode
+// newDownsampleBlock returns a block of mode "conv" (a convBlock of stride
+// factor) or "pool" (average pooling, then a convBlock). factor 0 means 2, mode
 // "" means conv.
-func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOptions) (*DownsampleBlock, error) {
+func newDownsampleBlock(name string, in, out, factor int, mode string, o convOptions) (*downsampleBlock, error) {
 	if factor == 0 {
 		factor = 2
 	}
 	if factor < 1 || factor > mostFactor {
 		return nil, fmt.Errorf("factor: %d: want 1 to %d", factor, mostFactor)
 	}
-	d := &DownsampleBlock{name: name}
+	d := &downsampleBlock{name: name}
 	path := join(name, "downsample")
 	switch mode {
 	case "", "conv":
@@ -209,7 +209,7 @@ func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOpt
 	default:
 		return nil, fmt.Errorf("mode: %.60q: want conv or pool", mode)
 	}
-	b, err := NewConvBlock(path, in, out, o)
+	b, err := newConvBlock(path, in, out, o)
 	if err != nil {
 		return nil, err
 	}
@@ -217,31 +217,31 @@ func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOpt
 	return d, nil
 }
 
-func (d *DownsampleBlock) layers(visit func(layer)) { visitAll(visit, d.seq...) }
+func (d *downsampleBlock) layers(visit func(layer)) { visitAll(visit, d.seq...) }
 
 // build maps x [N,in,H,W] to [N,out,H/factor,W/factor].
-func (d *DownsampleBlock) build(g *builder, x int) int {
+func (d *downsampleBlock) build(g *builder, x int) int {
 	return g.Pass(d.name, g.sequence(x, d.seq...))
 }
 
-// UpsampleBlock enlarges the image, joins it with a skip connection if it has
+// upsampleBlock enlarges the image, joins it with a skip connection if it has
 // one, and convolves: Spinlock's blocks.UpsampleBlock.
-type UpsampleBlock struct {
+type upsampleBlock struct {
 	name string
-	up   Module
-	conv *ConvBlock
+	up   module
+	conv *convBlock
 	skip int  // channels of the skip connection, 0 if none
 	sum  bool // add instead of concatenate
 }
 
-// NewUpsampleBlock returns a block of mode "bilinear" (align_corners false),
+// newUpsampleBlock returns a block of mode "bilinear" (align_corners false),
 // "nearest" or "transpose" (a transposed convolution of kernel and stride
 // factor, with bias), joining a skip connection of skipChannels by fusion
 // "concat" ([up, skip] on channels) or "add" (equal channels). factor 0 means
 // 2, mode "" bilinear, fusion "" concat, skipChannels 0 none.
-func NewUpsampleBlock(
-	name string, in, out, factor int, mode string, skipChannels int, fusion string, o ConvOptions,
-) (*UpsampleBlock, error) {
+func newUpsampleBlock(
+	name string, in, out, factor int, mode string, skipChannels int, fusion string, o convOptions,
+) (*upsampleBlock, error) {
 	if factor == 0 {
 		factor = 2
 	}
@@ -254,7 +254,7 @@ func NewUpsampleBlock(
 	if skipChannels < 0 {
 		return nil, fmt.Errorf("skip_channels: %d: want 0 or more", skipChannels)
 	}
-	u := &UpsampleBlock{name: name, skip: skipChannels}
+	u := &upsampleBlock{name: name, skip: skipChannels}
 	path := join(name, "upsample")
 	switch mode {
 	case "":
@@ -280,15 +280,15 @@ func NewUpsampleBlock(
 		return nil, fmt.Errorf("fusion_mode: %.60q: want concat or add", fusion)
 	}
 	var err error
-	u.conv, err = NewConvBlock(join(name, "conv"), from, out, o)
+	u.conv, err = newConvBlock(join(name, "conv"), from, out, o)
 	return u, err
 }
 
-func (u *UpsampleBlock) layers(visit func(layer)) { visitAll(visit, u.up, u.conv) }
+func (u *upsampleBlock) layers(visit func(layer)) { visitAll(visit, u.up, u.conv) }
 
 // build maps x [N,in,H,W], and a skip connection [N,skipChannels,H*factor,W*factor] if
 // the block has one, to [N,out,H*factor,W*factor].
-func (u *UpsampleBlock) build(g *builder, x int) int {
+func (u *upsampleBlock) build(g *builder, x int) int {
 	y := u.up.build(g, x)
 	if (g.skip >= 0) != (u.skip > 0) && g.err == nil {
 		g.err = fmt.Errorf("%s: skip connection: want one of %d channels", u.name, u.skip)
@@ -303,16 +303,16 @@ func (u *UpsampleBlock) build(g *builder, x int) int {
 	return g.Pass(u.name, u.conv.build(g, y))
 }
 
-// OutputLayer is a convolution with bias and an activation: Spinlock's
+// outputLayer is a convolution with bias and an activation: Spinlock's
 // blocks.OutputLayer.
-type OutputLayer struct {
+type outputLayer struct {
 	name string
 	conv *conv2d
 	act  *activation
 }
 
-// NewOutputLayer returns the layer; k 0 means 1, activation "" means none.
-func NewOutputLayer(name string, in, out, k int, activation string) (*OutputLayer, error) {
+// newOutputLayer returns the layer; k 0 means 1, activation "" means none.
+func newOutputLayer(name string, in, out, k int, activation string) (*outputLayer, error) {
 	if k == 0 {
 		k = 1
 	}
@@ -326,12 +326,12 @@ func NewOutputLayer(name string, in, out, k int, activation string) (*OutputLaye
 		activation = "none"
 	}
 	a, err := newActivation(join(name, "activation"), activation)
-	return &OutputLayer{name: name, conv: newConv(join(name, "conv"), in, out, k, true, 1, conv.Zeros), act: a}, err
+	return &outputLayer{name: name, conv: newConv(join(name, "conv"), in, out, k, true, 1, conv.Zeros), act: a}, err
 }
 
-func (o *OutputLayer) layers(visit func(layer)) { visitAll(visit, o.conv, o.act) }
+func (o *outputLayer) layers(visit func(layer)) { visitAll(visit, o.conv, o.act) }
 
 // build maps x [N,in,H,W] to [N,out,H,W].
-func (o *OutputLayer) build(g *builder, x int) int {
+func (o *outputLayer) build(g *builder, x int) int {
 	return g.Pass(o.name, g.sequence(x, o.conv, o.act))
 }

@@ -44,25 +44,25 @@ type blockCase struct {
 	Seed uint64 `json:"manual_seed_before_forward"`
 }
 
-func (c blockCase) build(t *testing.T) Module {
+func (c blockCase) build(t *testing.T) module {
 	t.Helper()
 	p := c.Params
-	o := ConvOptions{
+	o := convOptions{
 		KernelSize: p.KernelSize, Normalization: p.Normalization, Activation: p.Activation, PaddingMode: p.PaddingMode,
 	}
-	var m Module
+	var m module
 	var err error
 	switch c.Block {
 	case "ConvBlock":
-		m, err = NewConvBlock("", p.In, p.Out, o)
+		m, err = newConvBlock("", p.In, p.Out, o)
 	case "ResidualBlock":
-		m, err = NewResidualBlock("", p.In, p.Out, p.NumConvs, o)
+		m, err = newResidualBlock("", p.In, p.Out, p.NumConvs, o)
 	case "DownsampleBlock":
-		m, err = NewDownsampleBlock("", p.In, p.Out, 0, p.Mode, o)
+		m, err = newDownsampleBlock("", p.In, p.Out, 0, p.Mode, o)
 	case "UpsampleBlock":
-		m, err = NewUpsampleBlock("", p.In, p.Out, 0, p.Mode, p.SkipChannels, p.FusionMode, o)
+		m, err = newUpsampleBlock("", p.In, p.Out, 0, p.Mode, p.SkipChannels, p.FusionMode, o)
 	case "OutputLayer":
-		m, err = NewOutputLayer("", p.In, p.Out, 0, p.Activation)
+		m, err = newOutputLayer("", p.In, p.Out, 0, p.Activation)
 	case "StochasticBlock":
 		b := noise.Block{Scale: p.NoiseScale, Period: p.Period, Correlation: p.Correlation, Scope: noise.WholeBatch}
 		if b.Period == 0 {
@@ -71,7 +71,7 @@ func (c blockCase) build(t *testing.T) Module {
 		if b.Type, err = noise.ParseType(p.NoiseType); err == nil && p.NoiseSchedule != "" {
 			b.Schedule, err = noise.ParseSchedule(p.NoiseSchedule)
 		}
-		m = NewStochasticBlock("", b)
+		m = newStochasticBlock("", b)
 	default:
 		t.Fatalf("%s: unknown block %s", c.File, c.Block)
 	}
@@ -117,7 +117,7 @@ func read(t *testing.T, f *safetensors.File, name string, as fp16.Format) *tenso
 
 // loadBlock gives the block the weights of the file, which calls them
 // weights.<name>; the file's other tensors are none of the block's.
-func loadBlock(t *testing.T, f *safetensors.File, m Module) {
+func loadBlock(t *testing.T, f *safetensors.File, m module) {
 	t.Helper()
 	for _, p := range params(m) {
 		if err := p.load(f, "weights."+p.Name); err != nil {
@@ -129,9 +129,9 @@ func loadBlock(t *testing.T, f *safetensors.File, m Module) {
 	}
 }
 
-func forward(t *testing.T, m Module, p *Pass, x, skip *tensor.Tensor) *tensor.Tensor {
+func forward(t *testing.T, m module, p *Pass, x, skip *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
-	y, err := Forward(m, p, x, skip)
+	y, err := forwardOf(m, p, x, skip)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func near(t *testing.T, what string, got, want *tensor.Tensor, bound float64) {
 	}
 }
 
-func checkNoise(t *testing.T, c blockCase, f *safetensors.File, m Module, x, want *tensor.Tensor) {
+func checkNoise(t *testing.T, c blockCase, f *safetensors.File, m module, x, want *tensor.Tensor) {
 	stream, err := noise.NewTorchCPU("1.13", false)
 	if err != nil {
 		t.Fatal(err)
@@ -264,4 +264,22 @@ func largest(x *tensor.Tensor) float64 {
 		m = max(m, math.Abs(v))
 	}
 	return m
+}
+
+// forwardOf applies a module to x [N,C,H,W], and to a skip connection where it has one
+// (nil where it has none).
+func forwardOf(m module, p *Pass, x, skip *tensor.Tensor) (*tensor.Tensor, error) {
+	b := newBuilder(new(graph.Kept), p.Draws == nil)
+	in := b.Input("")
+	given := []*tensor.Tensor{x}
+	if skip != nil {
+		b.skip = b.Input("")
+		given = append(given, skip)
+	}
+	out := m.build(b, in)
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.Outputs = []int{out}
+	return p.run(b.Graph, given...)
 }

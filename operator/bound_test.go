@@ -19,12 +19,12 @@ import (
 // it are rounded-up counts of operations and slopes, said where they stand; it
 // covers the blocks that are recorded, with instance norm, whose statistics
 // PyTorch sums in float64.
-func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
+func errorOf(m module, x, skip *tensor.Tensor, u float64) float64 {
 	e := &analysis{u: u, pass: &Pass{Mode: Mode{Precision: fp16.Float64}}}
 	y := x.Clone()
 	y.Format = fp16.Float64
 	switch b := m.(type) {
-	case *UpsampleBlock:
+	case *upsampleBlock:
 		y, err := e.through(y, 0, b.up)
 		if skip != nil {
 			s := skip.Clone()
@@ -38,7 +38,7 @@ func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
 		}
 		_, err = e.through(y, err, b.conv)
 		return err
-	case *ResidualBlock:
+	case *residualBlock:
 		path, ep := e.through(y, 0, b.blocks...)
 		short, es := y, 0.0
 		if b.projection != nil {
@@ -63,10 +63,10 @@ func (a *analysis) gamma(n int) float64 {
 
 // through returns the value of x through modules, in float64, and the bound on
 // the error there if x itself carries the error e.
-func (a *analysis) through(x *tensor.Tensor, e float64, modules ...Module) (*tensor.Tensor, float64) {
+func (a *analysis) through(x *tensor.Tensor, e float64, modules ...module) (*tensor.Tensor, float64) {
 	for _, m := range modules {
 		visitAll(func(l layer) {
-			y, err := Forward(l, a.pass, x, nil)
+			y, err := forwardOf(l, a.pass, x, nil)
 			if err != nil {
 				panic(err)
 			}

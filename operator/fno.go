@@ -37,12 +37,12 @@ type FNO struct {
 type fno struct {
 	c          Config
 	convs      []*spectralConv
-	skips      []Module // nil for none
-	mlps       [][]Module
-	gates      []Module // nil for none
+	skips      []module // nil for none
+	mlps       [][]module
+	gates      []module // nil for none
 	norms      []*normalization
-	lifting    []Module
-	projection []Module
+	lifting    []module
+	projection []module
 	act        []*activation
 }
 
@@ -56,8 +56,8 @@ func newFNO(c Config) (*fno, error) {
 		}
 		return a
 	}
-	mlp := func(name string, in, between, out int) []Module {
-		return []Module{flatConv(join(name, "fcs.0"), in, between, true), gelu(join(name, "non_linearity")),
+	mlp := func(name string, in, between, out int) []module {
+		return []module{flatConv(join(name, "fcs.0"), in, between, true), gelu(join(name, "non_linearity")),
 			flatConv(join(name, "fcs.1"), between, out, true)}
 	}
 	for l := range o.Layers {
@@ -97,7 +97,7 @@ func (f *fno) layers(visit func(layer)) {
 	for _, c := range f.convs {
 		visit(c)
 	}
-	each := func(modules []Module) {
+	each := func(modules []module) {
 		for _, m := range modules {
 			if m != nil {
 				m.layers(visit)
@@ -191,7 +191,7 @@ func flatConv(name string, in, out int, bias bool) *conv2d {
 }
 
 // skip returns a skip connection of that kind, nil for none.
-func skip(name, kind string, channels int) Module {
+func skip(name, kind string, channels int) module {
 	switch kind {
 	case "linear":
 		return flatConv(join(name, "conv"), channels, channels, false)

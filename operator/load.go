@@ -10,14 +10,14 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-func params(modules ...Module) []*Param {
+func params(modules ...module) []*Param {
 	var all []*Param
 	visitAll(func(l layer) { all = append(all, l.params()...) }, modules...)
 	return all
 }
 
 // prepare makes the layers ready after their parameters were set.
-func prepare(modules ...Module) (err error) {
+func prepare(modules ...module) (err error) {
 	visitAll(func(l layer) {
 		if err == nil {
 			err = l.prepare()
@@ -29,7 +29,7 @@ func prepare(modules ...Module) (err error) {
 // initialise gives the modules the weights PyTorch draws for them, in the
 // order of construction, after torch.manual_seed(seed). The stream is the same
 // in every version of PyTorch: it uses uniform draws only.
-func initialise(seed uint64, modules ...Module) error {
+func initialise(seed uint64, modules ...module) error {
 	g, err := noise.NewTorchCPU("2.x", false)
 	if err != nil {
 		return err
@@ -38,14 +38,6 @@ func initialise(seed uint64, modules ...Module) error {
 	visitAll(func(l layer) { l.initialise(g) }, modules...)
 	return prepare(modules...)
 }
-
-// InitBlock gives a block the weights that PyTorch draws for it after
-// torch.manual_seed(seed). Operators are initialised by [Init].
-func InitBlock(seed uint64, m Module) error { return initialise(seed, m) }
-
-// LoadBlock gives a block the weights of a file, which must hold exactly its
-// parameters under its names. Operators are loaded by [Load].
-func LoadBlock(f *safetensors.File, m Module) error { return load(f, "", nil, m) }
 
 // Prefix returns what stands before the names of all tensors of a file of weights
 // because the module was wrapped: "_orig_mod." of torch.compile, "module." of
@@ -68,7 +60,7 @@ func Prefix(c Config, f *safetensors.File) string {
 
 // load fills the parameters of modules from f, which must hold exactly them.
 // prefixes maps the first part of a name to what the file calls it, behind prefix.
-func load(f *safetensors.File, prefix string, prefixes map[string]string, modules ...Module) error {
+func load(f *safetensors.File, prefix string, prefixes map[string]string, modules ...module) error {
 	known := map[string]bool{}
 	for _, p := range params(modules...) {
 		name := prefix + renamed(p.Name, prefixes)

@@ -193,11 +193,11 @@ func checkMode(t *testing.T, r rounding, kind string) {
 // TestTF32Roundings: the three roundings of operands, on numbers that tell
 // them apart.
 func TestTF32Roundings(t *testing.T) {
-	b, err := NewConvBlock("", 1, 1, ConvOptions{KernelSize: 1, Normalization: "none", Activation: "none", NoBias: true})
+	b, err := newConvBlock("", 1, 1, convOptions{KernelSize: 1, Normalization: "none", Activation: "none", NoBias: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := InitBlock(1, b); err != nil {
+	if err := initialise(1, b); err != nil {
 		t.Fatal(err)
 	}
 	params(b)[0].Data[0] = 1
@@ -311,7 +311,7 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// TestModesResample: the types of what an UpsampleBlock and a DownsampleBlock
+// TestModesResample: the types of what an upsampleBlock and a downsampleBlock
 // do before they convolve, with values held to exact arithmetic.
 func TestModesResample(t *testing.T) {
 	half := func(f fp16.Format, c, h, w int) *tensor.Tensor {
@@ -340,11 +340,11 @@ func TestModesResample(t *testing.T) {
 		x, skip := half(f, 2, 3, 4), half(f, 2, 6, 8)
 		for _, fusion := range []string{"concat", "add"} {
 			for mode, format := range map[string]string{"bilinear": k.bilinear, "nearest": k.nearest, "transpose": k.transpose} {
-				u, err := NewUpsampleBlock("u", 2, 2, 2, mode, 2, fusion, ConvOptions{Normalization: "none", Activation: "none"})
+				u, err := newUpsampleBlock("u", 2, 2, 2, mode, 2, fusion, convOptions{Normalization: "none", Activation: "none"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := InitBlock(3, u); err != nil {
+				if err := initialise(3, u); err != nil {
 					t.Fatal(err)
 				}
 				want, _ := fp16.ParseFormat(format)
@@ -396,11 +396,11 @@ func TestModesResample(t *testing.T) {
 				}
 			}
 		}
-		d, err := NewDownsampleBlock("d", 2, 2, 2, "pool", ConvOptions{Normalization: "none", Activation: "none"})
+		d, err := newDownsampleBlock("d", 2, 2, 2, "pool", convOptions{Normalization: "none", Activation: "none"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := InitBlock(3, d); err != nil {
+		if err := initialise(3, d); err != nil {
 			t.Fatal(err)
 		}
 		want, _ := fp16.ParseFormat(k.pool)

@@ -9,11 +9,11 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Module is a node of the operator's tree: a layer, or a block of them. Names
+// module is a node of the operator's tree: a layer, or a block of them. Names
 // are PyTorch's: the path of attribute names and indices from the root, such
 // as "conv_blocks.1.blocks.0.block.2". A module is not evaluated itself: it adds
 // its operations to a graph.
-type Module interface {
+type module interface {
 	// build adds the module to b's graph, on value x, and returns its output,
 	// which is x where the module does nothing.
 	build(b *builder, x int) int
@@ -24,7 +24,7 @@ type Module interface {
 
 // layer is a leaf of the tree.
 type layer interface {
-	Module
+	module
 	params() []*Param
 	// initialise draws the parameters as PyTorch's constructors do.
 	initialise(g *noise.TorchCPU)
@@ -71,29 +71,11 @@ func (b *builder) param(in []int, p *Param) []int {
 }
 
 // sequence adds modules one after another.
-func (b *builder) sequence(x int, modules ...Module) int {
+func (b *builder) sequence(x int, modules ...module) int {
 	for _, m := range modules {
 		x = m.build(b, x)
 	}
 	return x
-}
-
-// Forward applies a module to x [N,C,H,W], and to a skip connection where it has one
-// (nil where it has none). An operator's own method is faster.
-func Forward(m Module, p *Pass, x, skip *tensor.Tensor) (*tensor.Tensor, error) {
-	b := newBuilder(new(graph.Kept), p.Draws == nil)
-	in := b.Input("")
-	given := []*tensor.Tensor{x}
-	if skip != nil {
-		b.skip = b.Input("")
-		given = append(given, skip)
-	}
-	out := m.build(b, in)
-	if b.err != nil {
-		return nil, b.err
-	}
-	b.Outputs = []int{out}
-	return p.run(b.Graph, given...)
 }
 
 // run evaluates a graph of one output.
@@ -133,7 +115,7 @@ func (p *Pass) run(g *graph.Graph, in ...*tensor.Tensor) (*tensor.Tensor, error)
 	return out[0], nil
 }
 
-func visitAll(visit func(layer), modules ...Module) {
+func visitAll(visit func(layer), modules ...module) {
 	for _, m := range modules {
 		m.layers(visit)
 	}

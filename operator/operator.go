@@ -17,8 +17,8 @@ import (
 // Operator is O of a rollout: an image-to-image network with noise on one of its layers. It is safe for concurrent use.
 type Operator struct {
 	Config  Config
-	modules []Module
-	noise   *StochasticBlock // nil if there is none
+	modules []module
+	noise   *stochasticBlock // nil if there is none
 	noisy   int              // channels of the field that it adds to
 
 	plans plans
@@ -38,7 +38,7 @@ type sizedGraph struct {
 // mostGraphs bounds the graphs that an operator keeps.
 const mostGraphs = 8
 
-// build returns the tree of build_simple_cnn with zero parameters: a ConvBlock
+// build returns the tree of build_simple_cnn with zero parameters: a convBlock
 // to b channels, num_layers blocks of b*2^min(i,2) channels (ResidualBlocks of
 // two convolutions if there are more than three, else ConvBlocks), the noise,
 // and a 1x1 output layer.
@@ -63,22 +63,22 @@ func build(c Config) (*Operator, error) {
 	}
 	if c.FNO != nil {
 		f, err := newFNO(c)
-		op.modules = []Module{f}
+		op.modules = []module{f}
 		return op, err
 	}
-	o := ConvOptions{
+	o := convOptions{
 		KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate,
 	}
 	channels := c.InputChannels
 	for i := range c.NumLayers + 1 {
 		name := fmt.Sprintf("conv_blocks.%d", i)
 		out := c.BaseChannels * widening(i)
-		var m Module
+		var m module
 		var err error
 		if i > 0 && c.NumLayers > 3 {
-			m, err = NewResidualBlock(name, channels, out, 2, o)
+			m, err = newResidualBlock(name, channels, out, 2, o)
 		} else {
-			m, err = NewConvBlock(name, channels, out, o)
+			m, err = newConvBlock(name, channels, out, o)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("operator.%w", err)
@@ -91,10 +91,10 @@ func build(c Config) (*Operator, error) {
 		if err != nil {
 			return nil, fmt.Errorf("operator.%s: %w", field, err)
 		}
-		op.noise, op.noisy = NewStochasticBlock("stochastic_block", block), channels
+		op.noise, op.noisy = newStochasticBlock("stochastic_block", block), channels
 		op.modules = append(op.modules, op.noise)
 	}
-	output, err := NewOutputLayer("output_layer", channels, c.OutputChannels, 1, "none")
+	output, err := newOutputLayer("output_layer", channels, c.OutputChannels, 1, "none")
 	op.modules = append(op.modules, output)
 	return op, err
 }
@@ -145,9 +145,9 @@ func (op *Operator) sequentialNames(f *safetensors.File, prefix string) map[stri
 	to := map[string]string{}
 	for i, m := range op.modules {
 		switch m.(type) {
-		case *StochasticBlock:
+		case *stochasticBlock:
 			to["stochastic_block"] = fmt.Sprint(i)
-		case *OutputLayer:
+		case *outputLayer:
 			to["output_layer"] = fmt.Sprint(i)
 		default:
 			to[fmt.Sprintf("conv_blocks.%d", i)] = fmt.Sprint(i)

@@ -183,8 +183,8 @@ func TestSequentialNames(t *testing.T) {
 	}
 }
 
-// wrap makes an operator a Module.
-func (op *Operator) wrap() Module { return whole{op} }
+// wrap makes an operator a module.
+func (op *Operator) wrap() module { return whole{op} }
 
 type whole struct{ *Operator }
 
@@ -388,29 +388,29 @@ func TestForwardRefuses(t *testing.T) {
 		h    int
 		want string
 	}{{"circular", 2, "want at least 3x3"}, {"reflect", 3, "want at least 4x4"}} {
-		b, err := NewConvBlock("b", 2, 2, ConvOptions{KernelSize: 7, PaddingMode: c.mode})
+		b, err := newConvBlock("b", 2, 2, convOptions{KernelSize: 7, PaddingMode: c.mode})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := initialise(1, b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Forward(b, &Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil ||
+		if _, err := forwardOf(b, &Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s padding of a %dx%d image: error %v, want %q", c.mode, c.h, c.h, err, c.want)
 		}
 	}
 	for _, bad := range []func() error{
-		func() error { _, err := NewConvBlock("", 1, 1, ConvOptions{KernelSize: 2}); return err },
-		func() error { _, err := NewConvBlock("", 1, 1, ConvOptions{PaddingMode: "valid"}); return err },
-		func() error { _, err := NewConvBlock("", 1, 1, ConvOptions{Stride: -1}); return err },
-		func() error { _, err := NewResidualBlock("", 1, 1, 0, ConvOptions{}); return err },
-		func() error { _, err := NewResidualBlock("", 1, 1, 1, ConvOptions{Stride: 2}); return err },
-		func() error { _, err := NewDownsampleBlock("", 1, 1, 2, "max", ConvOptions{}); return err },
-		func() error { _, err := NewUpsampleBlock("", 1, 1, 2, "bicubic", 0, "", ConvOptions{}); return err },
-		func() error { _, err := NewUpsampleBlock("", 4, 1, 2, "", 3, "add", ConvOptions{}); return err },
-		func() error { _, err := NewUpsampleBlock("", 4, 1, 2, "", 3, "mean", ConvOptions{}); return err },
-		func() error { _, err := NewOutputLayer("", 1, 1, 2, ""); return err },
+		func() error { _, err := newConvBlock("", 1, 1, convOptions{KernelSize: 2}); return err },
+		func() error { _, err := newConvBlock("", 1, 1, convOptions{PaddingMode: "valid"}); return err },
+		func() error { _, err := newConvBlock("", 1, 1, convOptions{Stride: -1}); return err },
+		func() error { _, err := newResidualBlock("", 1, 1, 0, convOptions{}); return err },
+		func() error { _, err := newResidualBlock("", 1, 1, 1, convOptions{Stride: 2}); return err },
+		func() error { _, err := newDownsampleBlock("", 1, 1, 2, "max", convOptions{}); return err },
+		func() error { _, err := newUpsampleBlock("", 1, 1, 2, "bicubic", 0, "", convOptions{}); return err },
+		func() error { _, err := newUpsampleBlock("", 4, 1, 2, "", 3, "add", convOptions{}); return err },
+		func() error { _, err := newUpsampleBlock("", 4, 1, 2, "", 3, "mean", convOptions{}); return err },
+		func() error { _, err := newOutputLayer("", 1, 1, 2, ""); return err },
 	} {
 		if err := bad(); err == nil || !strings.Contains(err.Error(), ": want ") &&
 			!strings.Contains(err.Error(), "want one of") {
@@ -422,19 +422,19 @@ func TestForwardRefuses(t *testing.T) {
 // TestBlockWeights uses a block as a caller from outside does.
 func TestBlockWeights(t *testing.T) {
 	pass := &Pass{Mode: Mode{Precision: fp16.Float32}}
-	block := func() Module {
-		b, err := NewConvBlock("b", 2, 3, ConvOptions{})
+	block := func() module {
+		b, err := newConvBlock("b", 2, 3, convOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
 	x := input(1, 2, 5, 5)
-	if _, err := Forward(block(), pass, x, nil); err == nil || !strings.Contains(err.Error(), "no weights yet") {
+	if _, err := forwardOf(block(), pass, x, nil); err == nil || !strings.Contains(err.Error(), "no weights yet") {
 		t.Errorf("without weights: error %v", err)
 	}
 	a, b := block(), block()
-	if err := InitBlock(7, a); err != nil {
+	if err := initialise(7, a); err != nil {
 		t.Fatal(err)
 	}
 	var all []*safetensors.Tensor
@@ -453,7 +453,7 @@ func TestBlockWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := LoadBlock(f, b); err != nil {
+	if err := load(f, "", nil, b); err != nil {
 		t.Fatal(err)
 	}
 	if i := differ(forward(t, a, pass, x, nil), forward(t, b, pass, x, nil)); i >= 0 {
@@ -485,10 +485,10 @@ func TestUndefined(t *testing.T) {
 		}
 	}
 	for _, bad := range []func() error{
-		func() error { _, err := NewConvBlock("", -3, 1, ConvOptions{}); return err },
-		func() error { _, err := NewConvBlock("", 1, 0, ConvOptions{Normalization: "group"}); return err },
-		func() error { _, err := NewUpsampleBlock("", 1, 1, 8193, "bilinear", 0, "", ConvOptions{}); return err },
-		func() error { _, err := NewOutputLayer("", 0, 1, 1, ""); return err },
+		func() error { _, err := newConvBlock("", -3, 1, convOptions{}); return err },
+		func() error { _, err := newConvBlock("", 1, 0, convOptions{Normalization: "group"}); return err },
+		func() error { _, err := newUpsampleBlock("", 1, 1, 8193, "bilinear", 0, "", convOptions{}); return err },
+		func() error { _, err := newOutputLayer("", 0, 1, 1, ""); return err },
 	} {
 		if err := bad(); err == nil || !strings.Contains(err.Error(), ": want ") {
 			t.Errorf("error %v: want one that says what was expected", err)

@@ -66,7 +66,7 @@ func buildNodes(c Config) (*Operator, error) {
 			"from the last node", last, out.Shape, c.GridSize, c.GridSize)
 	}
 	op.Config.OutputChannels = out.Shape[1]
-	op.modules = []Module{b.p}
+	op.modules = []module{b.p}
 	return op, nil
 }
 
@@ -264,7 +264,7 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 		if err != nil {
 			return nil, b.fail(field, "%w", err)
 		}
-		b.op.noise, b.op.noisy = NewStochasticBlock(n.Name, block), in
+		b.op.noise, b.op.noisy = newStochasticBlock(n.Name, block), in
 		s.module = b.op.noise
 	}
 	return []graph.Type{{Shape: []int{1, width, x.Shape[2], x.Shape[3]}, Format: fp16.Float32}}, nil

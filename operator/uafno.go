@@ -29,29 +29,29 @@ type UAFNO struct {
 
 // uafno is the tree of a U-AFNO without its noise.
 type uafno struct {
-	stem       *ConvBlock
+	stem       *convBlock
 	levels     []encoderLevel
 	bottleneck []*afnoBlock
 	decoder    []decoderLevel
-	output     *OutputLayer
+	output     *outputLayer
 }
 
 type encoderLevel struct {
-	features   []Module
-	downsample *DownsampleBlock
+	features   []module
+	downsample *downsampleBlock
 }
 
 type decoderLevel struct {
-	upsample *UpsampleBlock
-	refine   []Module
+	upsample *upsampleBlock
+	refine   []module
 }
 
 // newUAFNO returns the tree of UAFNOOperator with zero parameters.
 func newUAFNO(c Config) (*uafno, error) {
-	o := ConvOptions{Normalization: c.Normalization, Activation: c.Activation}
+	o := convOptions{Normalization: c.Normalization, Activation: c.Activation}
 	u := new(uafno)
 	var err error
-	if u.stem, err = NewConvBlock("encoder.stem", c.InputChannels, c.BaseChannels, o); err != nil {
+	if u.stem, err = newConvBlock("encoder.stem", c.InputChannels, c.BaseChannels, o); err != nil {
 		return nil, err
 	}
 	channels := c.BaseChannels
@@ -63,7 +63,7 @@ func newUAFNO(c Config) (*uafno, error) {
 			c.UAFNO.BlocksPerLevel, o); err != nil {
 			return nil, err
 		}
-		if level.downsample, err = NewDownsampleBlock(fmt.Sprintf("encoder.downsample_blocks.%d", l), out, out, 2,
+		if level.downsample, err = newDownsampleBlock(fmt.Sprintf("encoder.downsample_blocks.%d", l), out, out, 2,
 			"conv", o); err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func newUAFNO(c Config) (*uafno, error) {
 		out := skips[len(skips)-1-i]
 		name := fmt.Sprintf("decoder.levels.%d", i)
 		level := decoderLevel{}
-		if level.upsample, err = NewUpsampleBlock(join(name, "upsample"), channels, out, 2, "bilinear", out, "concat",
+		if level.upsample, err = newUpsampleBlock(join(name, "upsample"), channels, out, 2, "bilinear", out, "concat",
 			o); err != nil {
 			return nil, err
 		}
@@ -93,15 +93,15 @@ func newUAFNO(c Config) (*uafno, error) {
 		u.decoder = append(u.decoder, level)
 		channels = out
 	}
-	u.output, err = NewOutputLayer("decoder.output", channels, c.OutputChannels, 1, "none")
+	u.output, err = newOutputLayer("decoder.output", channels, c.OutputChannels, 1, "none")
 	return u, err
 }
 
 // residuals returns an nn.Sequential of n residual blocks, the first from in to out
 // channels.
-func residuals(name string, in, out, n int, o ConvOptions) (blocks []Module, err error) {
+func residuals(name string, in, out, n int, o convOptions) (blocks []module, err error) {
 	for i := range n {
-		b, err := NewResidualBlock(join(name, fmt.Sprint(i)), in, out, 2, o)
+		b, err := newResidualBlock(join(name, fmt.Sprint(i)), in, out, 2, o)
 		if err != nil {
 			return nil, err
 		}

@@ -122,7 +122,7 @@ func (op *Operator) buildUAFNO() error {
 	if err != nil {
 		return fmt.Errorf("operator.%w", err)
 	}
-	op.modules = []Module{u}
+	op.modules = []module{u}
 	if c.NoiseType == "" {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (op *Operator) buildUAFNO() error {
 		return fmt.Errorf("operator.noise_schedule: %w", err)
 	}
 	block.Period, block.Correlation, block.Scope = noise.DefaultPeriod, c.UAFNO.SpatialCorrelation, c.UAFNO.NoiseScope
-	op.noise, op.noisy = NewStochasticBlock("stochastic", block), c.OutputChannels
+	op.noise, op.noisy = newStochasticBlock("stochastic", block), c.OutputChannels
 	op.modules = append(op.modules, op.noise)
 	return nil
 }
