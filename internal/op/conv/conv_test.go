@@ -162,6 +162,8 @@ func (x *fixture) judge() {
 // own summation may lose. A sum of n products, each rounded, in any order and
 // with or without fusing, is within g_n(u) of the sum of their magnitudes
 // (Higham, section 3.1; u = 2^-24 or 2^-53).
+//
+// They are judged on the first instruction set; on the others they are the same.
 func TestFixtures(t *testing.T) {
 	cases := fixtures(t)
 	if len(cases) != 11 {
@@ -170,6 +172,11 @@ func TestFixtures(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			got32, got64 := c.compute(fp16.Float32), c.compute(fp16.Float64)
+			if was, is := judgedFixtures[c.name]; is {
+				sameBits(t, got32, was[0], "float32")
+				sameBits(t, got64, was[1], "float64")
+				return
+			}
 			c.judge()
 			sameBits(t, got32, c.exact.Round(fp16.Float32), "float32")
 			n := float64(c.terms)
@@ -196,9 +203,15 @@ func TestFixtures(t *testing.T) {
 			}
 			within("float32", got32.Data, c.out32, 0x1p-24)
 			within("float64", got64.Data, c.out64, 0x1p-53)
+			if !t.Failed() {
+				judgedFixtures[c.name] = [2]*tensor.Tensor{got32, got64}
+			}
 		})
 	}
 }
+
+// judgedFixtures are the outputs in float32 and float64 that were right.
+var judgedFixtures = map[string][2]*tensor.Tensor{}
 
 // A maker fills a tensor with numbers of a kind.
 type maker struct {

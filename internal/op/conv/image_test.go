@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		if r.IntN(2) == 0 {
 			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
 		}
-		exact := bigref.Convolution(src, weight, bias, judged(p, 1))
+		exact := judge(src, weight, bias, judged(p, 1), formats...)
 		k := NewKernel(weight, bias)
 		for _, f := range formats {
 			plan := k.Plan(f, n, h, w, p)
@@ -261,7 +261,7 @@ func TestPlanStrides(t *testing.T) {
 		if r.IntN(2) == 0 {
 			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
 		}
-		exact := bigref.Convolution(src, weight, bias, judged(p, groups))
+		exact := judge(src, weight, bias, judged(p, groups), formats...)
 		k := NewGroupedKernel(weight, bias, groups)
 		for _, f := range formats {
 			plan := k.Plan(f, n, h, w, p)
@@ -307,7 +307,7 @@ func TestPlanChannels(t *testing.T) {
 		oh, ow := p.OutSize(h, w, kh, kw)
 		want := tensor.New(fp16.Float32, n, c, oh, ow)
 		if trial%5 > 0 {
-			want.Data = bigref.Convolution(src, weight, bias, judged(p, c)).Round(fp16.Float32).Data
+			want.Data = judge(src, weight, bias, judged(p, c), fp16.Float32).Round(fp16.Float32).Data
 		} else {
 			src.Data[r.IntN(len(src.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[trial/5%3]
 			Forward(want, src, k, p)
@@ -360,7 +360,7 @@ func TestPlanGathered(t *testing.T) {
 		oh, ow := p.OutSize(h, w, kh, kw)
 		want := tensor.New(f, n, oc, oh, ow)
 		if trial%5 > 0 {
-			want.Data = bigref.Convolution(src, weight, bias, judged(p, 1)).Round(f).Data
+			want.Data = judge(src, weight, bias, judged(p, 1), f).Round(f).Data
 		} else {
 			src.Data[r.IntN(len(src.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[trial/5%3]
 			Forward(want, src, k, p)
