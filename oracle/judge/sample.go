@@ -43,6 +43,9 @@ func (s *Sample) String() string {
 	return text + fmt.Sprintf(", and a row that alone is wrong is missed with a chance of %.2g", s.MissedRow)
 }
 
+// largeFrom is mostWhole; tests take less.
+var largeFrom = mostWhole
+
 // sampled is the question about some rows of a large one, or all of them in the order of a sample where a time is set;
 // q itself where there are no rows that could be judged by themselves.
 func (q *Question) sampled(types []graph.Type) *Question {
@@ -51,7 +54,7 @@ func (q *Question) sampled(types []graph.Type) *Question {
 		return q
 	}
 	rows, n := q.rows(types), shape[0]
-	large := q.Sample && n*q.perRow(types) >= mostWhole
+	large := q.Sample && n*q.perRow(types) >= largeFrom
 	if rows == nil || n <= sampleTile || !large && q.Until.IsZero() {
 		return q
 	}

@@ -40,7 +40,8 @@ func product(t *testing.T, m, k, n int) judge.Question {
 // TestSample: of a large product a sample of rows is judged, whose places are the output's. A wrong tile of 16 rows is
 // in it wherever it is.
 func TestSample(t *testing.T) {
-	const m, n = 8192, 8192
+	const m, n = 1024, 1024
+	judge.Whole(t, m*n)
 	q := product(t, m, 2, n)
 	q.Sample = true
 	r, err := judge.Check(q)
@@ -66,24 +67,24 @@ func TestSample(t *testing.T) {
 // TestUntil: where the time is over, a part of the rows was judged, and the report says how many. With time enough all
 // are.
 func TestUntil(t *testing.T) {
-	const m = 8192
-	q := product(t, m, 2, 256)
+	const m, n = 8192, 80 // more than a piece
+	q := product(t, m, 2, n)
 	q.Until = time.Now().Add(-time.Second)
 	r, err := judge.Check(q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := r.Sample
-	if r.Verdict != judge.Pass || s == nil || !s.Ended || s.Rows == 0 || s.Rows >= m || r.Elements != s.Rows*256 {
+	if r.Verdict != judge.Pass || s == nil || !s.Ended || s.Rows == 0 || s.Rows >= m || r.Elements != s.Rows*n {
 		t.Errorf("%s, %+v, %d elements", r.Verdict, r.Sample, r.Elements)
 	}
 	q.Until = time.Now().Add(time.Hour)
-	q.Output.Data[4242*256+17] *= 2
+	q.Output.Data[4242*n+17] *= 2
 	if r, err = judge.Check(q); err != nil {
 		t.Fatal(err)
 	}
 	at := r.Worst.Index
-	if r.Verdict != judge.Fail || r.Sample != nil || r.Elements != m*256 || at[0] != 4242 || at[1] != 17 {
+	if r.Verdict != judge.Fail || r.Sample != nil || r.Elements != m*n || at[0] != 4242 || at[1] != 17 {
 		t.Errorf("%s at %v of %d elements", r.Verdict, at, r.Elements)
 	}
 }
