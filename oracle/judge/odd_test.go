@@ -15,7 +15,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var odds = flag.Int("judge.odd", 30, "odd shapes of each operation")
+var odds = flag.Int("judge.odd", 12, "odd shapes of each operation")
 
 // TestOddShapes: the right output of every operation, of inputs of odd shapes, has a verdict that is
 // not FAIL, or an error.
