@@ -289,13 +289,20 @@ func (q *Question) widest(types []graph.Type) (most int) {
 		n := &q.Graph.Nodes[i]
 		for _, v := range n.In {
 			if s := types[v].Shape; len(s) > 0 && s[0] == q.Output.Shape[0] {
-				most = max(most, tensor.Size(s)/s[0])
+				most = max(most, rowSize(s))
 			}
 		}
-		s := types[n.Out[0]].Shape
-		most = max(most, tensor.Size(s)/max(1, s[0]))
+		most = max(most, rowSize(types[n.Out[0]].Shape))
 	}
 	return most
+}
+
+// rowSize is how many numbers a row of a value has; a number alone is one.
+func rowSize(shape []int) int {
+	if len(shape) == 0 {
+		return 1
+	}
+	return tensor.Size(shape) / max(1, shape[0])
 }
 
 // perRow is how many numbers the largest step has in a row of the output; a product's terms count in
@@ -305,7 +312,7 @@ func (q *Question) perRow(types []graph.Type) int {
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
 		s := types[n.Out[0]].Shape
-		row := tensor.Size(s) / max(1, s[0])
+		row := rowSize(s)
 		switch n.Op.(type) {
 		case graph.Attention:
 			k := types[n.In[1]].Shape

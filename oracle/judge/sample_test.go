@@ -1,12 +1,15 @@
 package judge_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -86,5 +89,26 @@ func TestUntil(t *testing.T) {
 	at := r.Worst.Index
 	if r.Verdict != judge.Fail || r.Sample != nil || r.Elements != m*n || at[0] != 4242 || at[1] != 17 {
 		t.Errorf("%s at %v of %d elements", r.Verdict, at, r.Elements)
+	}
+}
+
+// TestSampleOfScalar: a value without axes inside, such as a norm of everything, is a row of one number.
+func TestSampleOfScalar(t *testing.T) {
+	x, y := tensor.New(fp16.BFloat16, 32, 32), tensor.New(fp16.BFloat16, 32, 32)
+	r, sum := rand.New(rand.NewPCG(4, 4)), 0.0
+	for i := range x.Data {
+		x.Data[i] = fp16.BFloat16.Round(r.NormFloat64())
+		sum += float64(x.Data[i] * x.Data[i])
+	}
+	for i, v := range x.Data {
+		y.Data[i] = fp16.BFloat16.Round(v / math.Sqrt(sum))
+	}
+	g := graph.New(nil)
+	a := g.Input("x")
+	norm := g.Add(graph.VectorNorm{Order: 2}, "norm", a)
+	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Div}, "y", a, norm)}
+	q := judge.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y, Sample: true}
+	if s, err := judge.Check(q); err != nil || s.Verdict != judge.Pass {
+		t.Errorf("%v, %v", s, err)
 	}
 }
