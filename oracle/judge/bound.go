@@ -150,6 +150,10 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 		return op.bound(in[0], out[0])
 	case cumprod:
 		return op.bound(in[0], out[0], acc), nil
+	case graph.Reduction:
+		if op.Of == "prod" {
+			return prod(op, in[0], out[0], acc)
+		}
 	}
 	for _, b := range in {
 		if b.r != nil {

@@ -54,10 +54,8 @@ func (o cumprod) each(shape []int, f func(line func(k int) int, n int)) {
 // if one is below its normal numbers they may have lost the product.
 func (o cumprod) bound(x ball, v *tensor.Tensor, acc accumulator) []ball {
 	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
-	greatest, least := elem.Log(float64(math.MaxFloat32)), elem.Log(leastNormal)
-	if acc.narrow != fp16.Float32 {
-		greatest, least = elem.Log(acc.narrow.Largest()), elem.Log(acc.narrow.Smallest())
-	}
+	greatest, least := acc.within()
+	greatest, least = elem.Log(greatest), elem.Log(least)
 	o.each(v.Shape, func(line func(k int) int, n int) {
 		size, up, down, most, fewest := 1.0, 0.0, 0.0, 0.0, 0.0
 		for k := range n {

@@ -47,6 +47,15 @@ func (b *builder) accumulator(n *graph.Node) accumulator {
 // accumulators are the formats of sums that are not float32, by the name that [Form] has for them.
 var accumulators = map[string]fp16.Format{"float16": fp16.Float16, "bfloat16": fp16.BFloat16}
 
+// within is the range in which products are only rounded: beyond the one they are infinite, and below the other they
+// lose bits.
+func (a accumulator) within() (greatest, least float64) {
+	if a.narrow != fp16.Float32 {
+		return a.narrow.Largest(), a.narrow.Smallest()
+	}
+	return math.MaxFloat32, leastNormal
+}
+
 func (a accumulator) sigma(n, s, q float64) float64 { return a.u / u * sumSigma(n, s, q) }
 
 // least is what n roundings of numbers below the least normal one are off by, and flushes to zero of n products

@@ -262,7 +262,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 	}
 	if f, is := accumulators[form.Accumulate]; is {
 		for i := range b.Nodes {
-			if name := b.Nodes[i].Op.Name(); sums[name] || products[name] {
+			if name := b.Nodes[i].Op.Name(); sums[name] || products[name] || name == "prod" {
 				b.round[b.Nodes[i].Out[0]] = rounding{Format: f}
 			}
 		}

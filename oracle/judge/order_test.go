@@ -14,11 +14,7 @@ import (
 // ask judges one kernel of one input.
 func ask(t *testing.T, op, attributes string, x, y *tensor.Tensor) *Report {
 	t.Helper()
-	g, _, err := Kernel(op, []byte(attributes), []string{"input"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+	r, err := Check(question(t, op, attributes, y, x))
 	if err != nil {
 		t.Fatalf("%s %s of %v: %v", op, attributes, x.Shape, err)
 	}
@@ -178,6 +174,66 @@ func TestRunningProducts(t *testing.T) {
 			if r := ask(t, "cumprod", `{"dim":1}`, x, y); r.Verdict != Fail {
 				t.Errorf("trial %d: %s in %v: %s", trial, name, f, r.Verdict)
 			}
+		}
+	}
+}
+
+// TestProducts: a product of all numbers of a line passes in any order of its factors; one factor less, magnitudes,
+// a sum and products off by 2^-6 fail. Factors of half numbers that are multiplied in half pass where it is said.
+func TestProducts(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(65, 66))
+	for trial := range 30 {
+		f := []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16}[trial%3]
+		rows, n := 4+r.IntN(6), 8+r.IntN(60)
+		x, y := tensor.New(f, rows, n), tensor.New(f, rows)
+		for i := range x.Data {
+			x.Data[i] = f.Round(math.Exp(.2*r.NormFloat64()) * float64(1-2*r.IntN(2)))
+		}
+		order := r.Perm(n)
+		product := func(row []float64, round func(float32) float32) float32 {
+			p := float32(1)
+			for _, k := range order[:len(row)] {
+				p = round(p * float32(row[k%len(row)]))
+			}
+			return p
+		}
+		whole := func(v float32) float32 { return v }
+		for name, c := range map[string]struct {
+			of   func(row []float64) float32
+			want string
+		}{
+			"in some order":   {func(row []float64) float32 { return product(row, whole) }, Pass},
+			"one factor less": {func(row []float64) float32 { return product(row, whole) / float32(row[0]) }, Fail},
+			"magnitudes":      {func(row []float64) float32 { return float32(math.Abs(float64(product(row, whole)))) }, Fail},
+			"off by 2^-6":     {func(row []float64) float32 { return product(row, whole) * (1 + 0x1p-6) }, Fail},
+			"a sum": {func(row []float64) (s float32) {
+				for _, v := range row {
+					s += float32(v)
+				}
+				return s
+			}, Fail},
+		} {
+			for i := range y.Data {
+				y.Data[i] = f.Round(float64(c.of(x.Data[i*n : (i+1)*n])))
+			}
+			if r := ask(t, "prod", `{"dim":1}`, x, y); r.Verdict != c.want {
+				t.Errorf("trial %d: %s in %v: %s %s %s", trial, name, f, r.Verdict, r.Reason, r.Region)
+			}
+		}
+		if f == fp16.Float32 {
+			continue
+		}
+		for i := range y.Data {
+			y.Data[i] = float64(product(x.Data[i*n:(i+1)*n], func(v float32) float32 { return float32(f.Round(float64(v))) }))
+		}
+		if r := ask(t, "prod", `{"dim":1}`, x, y); r.Verdict != Fail {
+			t.Errorf("trial %d: in %v: %s", trial, f, r.Verdict)
+		}
+		q := question(t, "prod", `{"dim":1}`, y, x)
+		q.Claimed = &Contract{Form: Form{Accumulate: f.String()}}
+		if r, err := Check(q); err != nil || r.Verdict != Pass {
+			t.Errorf("trial %d: in %v, as is said: %s %s %v", trial, f, r.Verdict, r.Reason, err)
 		}
 	}
 }

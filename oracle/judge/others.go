@@ -338,6 +338,6 @@ func Knows(op graph.Op) bool {
 		return ok
 	}
 	name := op.Name()
-	return name == "logsumexp" || name == "log_sum" || name == "sum_squares" || moves[name] || sums[name] ||
-		products[name] || greatest[name] || others[name] != nil
+	return name == "logsumexp" || name == "log_sum" || name == "sum_squares" || name == "prod" || moves[name] ||
+		sums[name] || products[name] || greatest[name] || others[name] != nil
 }
