@@ -7,7 +7,11 @@ import sys
 
 
 def main() -> None:
-    """Runs the binary of the wheel, or the one that the package finds, with the same arguments."""
+    """Runs the binary of the wheel, or the one that the package finds, with the same arguments; judge is Python's."""
+    if sys.argv[1:2] == ["judge"]:
+        from refrun.definition import main as judge
+
+        sys.exit(judge(sys.argv[2:]))
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "refrun", "bin", "refrun.exe" if os.name == "nt" else "refrun")
     if not os.path.exists(path):
         import warnings

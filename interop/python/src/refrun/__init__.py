@@ -13,6 +13,7 @@ output to it in pytest. `record` writes a case folder: the operator's layers and
 the device's own type, its noise. `check` has the refrun binary judge it.
 `assert_kernel` holds a matrix product to the bits of a device's tensor cores.
 `fuzz` searches for inputs on which a kernel is wrong.
+`check_definition` judges a solution of a definition as FlashInfer-Bench and SOL-ExecBench write them.
 `hook` judges the submodules of a model in a training step, their gradients too.
 `assert_grad` holds the gradients of a backward kernel to what right ones may return.
 `check_model` judges one call of any module, and `check_export` an ONNX file that was made of it.
@@ -32,6 +33,7 @@ from .hard_inputs import assert_invariant, kernel_inputs
 from .reference import Reference, Rollout, assert_same, reference, run
 
 if _TYPE_CHECKING:
+    from .definition import check_definition
     from .fuzzing import fuzz
     from .graph import UnsupportedLayer, export
     from .hooks import hook
@@ -40,10 +42,10 @@ if _TYPE_CHECKING:
     from .recorder import record
 
 # What needs torch is imported when it is used.
-_TORCH = {"fuzz": "fuzzing", "hook": "hooks", "export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "Layers": "model", "check_export": "model", "check_model": "model", "record": "recorder"}
+_TORCH = {"check_definition": "definition", "fuzz": "fuzzing", "hook": "hooks", "export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "Layers": "model", "check_export": "model", "check_model": "model", "record": "recorder"}
 
 __all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Layers", "Network", "Reference", "Report", "Rollout", "Unsupported", "UnsupportedLayer",
-           "assert_grad", "assert_invariant", "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_export", "check_grad", "check_kernel", "check_model", "describe", "export", "fuzz", "hook", "kernel_inputs", "make_dataset", "record", "reference", "run"]
+           "assert_grad", "assert_invariant", "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_definition", "check_export", "check_grad", "check_kernel", "check_model", "describe", "export", "fuzz", "hook", "kernel_inputs", "make_dataset", "record", "reference", "run"]
 __version__ = "0.1.0"
 
 

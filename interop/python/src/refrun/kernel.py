@@ -95,25 +95,36 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     except CaseError as e:
         if "torch.export cannot follow" not in str(e) or isinstance(op, torch.nn.Module):
             raise
-        net = describe(_unfolded(op, given, e), tuple(given))
+        net, given = _unfolded(op, given, e)
     return net, net.feed(given)
 
 
 def _unfolded(op: Any, given: Sequence[Any], refused: CaseError) -> Any:
-    """A function that takes gradients, by torch.func or torch.autograd, as the operations that these consist of."""
+    """A function that torch.export does not follow as a Network, and its inputs: one that takes gradients, by torch.func or
+    torch.autograd, as the operations that these consist of; or one whose whole numbers decide what is computed, for these
+    numbers."""
     import torch
     from torch._decomp import core_aten_decompositions, get_decompositions
     from torch.fx.experimental.proxy_tensor import make_fx
 
+    from .concrete import concrete
+    from .network import describe
+
     aten = torch.ops.aten
     table = {**core_aten_decompositions(), **get_decompositions([aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm])}
-    try:
-        unfolded = make_fx(op, decomposition_table=table)(*given)
-        if any(n.op == "get_attr" for n in unfolded.graph.nodes):  # numbers that it computed elsewhere, and nobody would judge
-            raise refused
-        return unfolded
-    except (RuntimeError, AssertionError, TypeError, ValueError, IndexError, NotImplementedError):  # its own among them
-        raise refused from None
+    ways = [lambda: (make_fx(op, decomposition_table=table)(*given), given), lambda: concrete(op, given)]
+    if all(t.is_floating_point() or t.is_complex() for t in given):
+        ways.pop()
+    for way in ways:
+        try:
+            unfolded, inputs = way()
+        except (RuntimeError, AssertionError, TypeError, ValueError, IndexError, NotImplementedError):  # its own among them
+            continue
+        constants = [getattr(unfolded, n.target) for n in unfolded.graph.nodes if n.op == "get_attr"]
+        if any(c.is_floating_point() or inputs is given for c in constants):  # computed elsewhere, where nobody would judge it
+            continue
+        return describe(unfolded, tuple(inputs)), inputs
+    raise refused from None
 
 
 def _outputs(output: Any) -> Mapping[str, Raw]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import operator as op
 import textwrap
@@ -131,7 +132,9 @@ def described(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping
     try:
         with torch.no_grad(), running(module):
             returned = _returned(module, inputs, kwargs or {})  # first: a grid that it keeps is then of numbers
-            exported = _functional(torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False))
+            # torch prints the graph of a call that it does not follow
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                exported = _functional(torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False))
     except Exception as e:
         want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
