@@ -118,6 +118,32 @@ class Hook(unittest.TestCase):
         self.assertEqual(r.verdict, "NO-POWER")
         self.assertIn("no dropout of 0.5 does so", r.unjudged[0])
 
+    def test_recurrent(self):
+        """Layers of recurrent cells, whose weights and gradients are judged as any others are."""
+        real = torch._VF.lstm
+
+        def changed(weight):
+            return lambda x, h, w, *rest: real(x, h, [w[0], weight(w[1]), *w[2:]], *rest)
+
+        class Scaled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, w):
+                return w.clone()
+
+            @staticmethod
+            def backward(ctx, d):
+                return d * 1.01
+
+        model = nn.Sequential(nn.LSTM(3, 4))
+        for lstm, wrong in ((real, set()), (changed(lambda w: w.roll(1, 0)), {"output 0", "output 1", "output 2"}), (changed(Scaled.apply), {"gradient of weight_hh_l0"})):
+            with refrun.hook(model) as seen, mock.patch.object(torch._VF, "lstm", lstm):
+                y, (h, c) = model(torch.randn(4, 5, 3))
+            (y * torch.randn(y.shape)).sum().backward()
+            r = seen.check()
+            self.assertLessEqual(wrong, {w["value"] for w in r.rows if w["verdict"] == "FAIL"})
+            self.assertEqual((r.verdict, bool(r.unjudged)), ("FAIL" if wrong else "PASS", False), r)
+        self.assertIn("gradient of bias_hh_l0", {w["value"] for w in r.rows})
+
     def test_unjudged(self):
         model = nn.ModuleDict({"used": nn.Linear(4, 4), "left": nn.Linear(4, 4)})
         with refrun.hook(model) as seen:

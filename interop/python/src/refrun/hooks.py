@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -79,13 +80,24 @@ class _Reference(nn.Module):
             return (self.reference(tensors[0], tensors[n + len(self.call.params)]),)
         args, kwargs = self.call.place(tensors[:n])
         named = dict(zip(self.call.params, tensors[n:]))
-        if self.reference is None:
-            returned = torch.func.functional_call(self.of, named, args, kwargs)
-        else:
-            with torch.nn.utils.stateless._reparametrize_module(self.of, named):
-                returned = self.reference(self.of, *args, **kwargs)
+        with torch.nn.utils.stateless._reparametrize_module(self.of, named, tie_weights=True), _flat(self.of):
+            returned = self.of(*args, **kwargs) if self.reference is None else self.reference(self.of, *args, **kwargs)
         leaves = [t for t in pytree.tree_leaves(returned) if isinstance(t, torch.Tensor)]
         return tuple(leaves[k] for k in self.outputs)
+
+
+@contextlib.contextmanager
+def _flat(module: nn.Module) -> Iterator[None]:
+    """Has recurrent layers, which keep their weights in a list as well, read those that they have now."""
+    layers = [m for m in module.modules() if isinstance(m, nn.RNNBase)]
+    kept = [m._flat_weights for m in layers]
+    for m in layers:
+        m._flat_weights = [getattr(m, name) for name in m._flat_weights_names]
+    try:
+        yield
+    finally:
+        for m, of in zip(layers, kept):
+            m._flat_weights = of
 
 
 class Hook:
@@ -230,8 +242,6 @@ class _Judge:
     def __init__(self, call: _Call, reference: Optional[Reference], options: Mapping[str, Any]):
         if call.trouble:
             raise CaseError(call.trouble)
-        if any(isinstance(m, nn.RNNBase) for m in call.of.modules()) and reference is None:
-            raise CaseError("a recurrent layer, whose weights torch.export does not take for inputs: want a function that says it in operations")
         self.call, self.options = call, options
         module = copy.deepcopy(call.of)
         for name, m in module.named_modules():
