@@ -57,6 +57,15 @@ class Harnesses(unittest.TestCase):
         self.assertTrue(is_right(Unknown(), [x], torch.inverse(x), torch.inverse(x), 1e-4, metadata))  # as before
         self.assertIsInstance(metadata["refrun"], str)
 
+    def test_drawn(self):
+        """A model in training draws what its seed says, as the benchmark seeds both."""
+        model, x = nn.Sequential(nn.Linear(8, 12), nn.BatchNorm1d(12), nn.Dropout(0.3)).train(), torch.randn(16, 8)
+        torch.manual_seed(5)
+        y, kept = model(x).detach(), torch.get_rng_state()
+        self.assertEqual(refrun.check_kernel(model, [x], y, seed=5).verdict, "PASS")
+        self.assertTrue(torch.equal(kept, torch.get_rng_state()))
+        self.assertEqual(refrun.check_kernel(model, [x], y, seed=6).verdict, "FAIL")
+
     def test_gpu_mode(self):
         """GPU-mode's make_match_reference, of a tensor, of a tuple, and of an output that is given."""
         make, lines = taken("make_match_reference")

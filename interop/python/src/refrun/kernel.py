@@ -70,15 +70,17 @@ def _torch(value: Any) -> Any:
     return torch.from_numpy(a)
 
 
-def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any], seed: Optional[int] = None) -> Any:
     """A torch function or module as a Network, and the tensors of its inputs by their names in it."""
     import torch
 
-    from .network import Network, describe
+    from .network import Network, describe, described
 
     if attributes:
         raise CaseError(f"{', '.join(attributes)}: attributes of an operation that has a name: want them inside the function")
     if isinstance(op, Network):
+        if seed is not None:
+            raise CaseError("seed: of a Network, which draws nothing: want the module or function")
         return op, op.feed([v if isinstance(v, (bool, int, float)) else _torch(v) for v in inputs])
     module = op
     if not isinstance(op, torch.nn.Module):
@@ -90,6 +92,12 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     if isinstance(inputs, Mapping):
         raise CaseError("inputs: a dict: want them in their order, as the function takes them")
     given = [_torch(v) for v in inputs]
+    if seed is not None:
+        net, draws = described(module, tuple(given), draws=True), _drawn(module, inputs, seed)
+        noise = [getattr(torch, i["dtype"]) for i in net.inputs if i["name"].startswith("noise.")]
+        if len(noise) != len(draws):
+            raise CaseError(f"seed: {len(draws)} draws were seen, and it makes {len(noise)}: want a function that is not compiled")
+        return net, net.feed([*given, *(t.cpu().to(dtype) for t, dtype in zip(draws, noise))])
     try:
         net = describe(module, tuple(given))
     except CaseError as e:
@@ -97,6 +105,19 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
             raise
         net, given = _unfolded(op, given, e)
     return net, net.feed(given)
+
+
+def _drawn(module: Any, inputs: Sequence[Any], seed: int) -> Any:
+    """What a module draws at random after manual_seed, in order."""
+    import torch
+
+    from .loop import Draws
+    from .network import running
+
+    with torch.random.fork_rng(), torch.no_grad(), running(module), Draws() as draws:
+        torch.manual_seed(seed)
+        module(*(v if isinstance(v, torch.Tensor) else _torch(v) for v in inputs))
+    return draws.kept
 
 
 def _unfolded(op: Any, given: Sequence[Any], refused: CaseError) -> Any:
@@ -145,7 +166,7 @@ def _flags(attributes: Mapping[str, Any]) -> List[str]:
 def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
                  accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
                  store: Optional[str] = None, variance: Optional[str] = None, everything: bool = False, seconds: Optional[float] = None,
-                 report: Union[str, Path, None] = None, **attributes: Any) -> Report:
+                 seed: Optional[int] = None, report: Union[str, Path, None] = None, **attributes: Any) -> Report:
     """Says whether the output of one kernel is what a right kernel may return.
 
     op is ATen's name of the operation ("softmax", "layer_norm", "matmul", "conv2d",
@@ -166,7 +187,9 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     numbers. Operands of E4M3 and E5M2 need a precision of that name.
 
     op may be a torch function or module too, which torch.export follows: a kernel that fuses a chain of
-    operations. Every result inside is then a step that the kernel may round: "fits if silu is rounded".
+    operations. Every result inside is then a step that the kernel may round: "fits if silu is rounded". Where it draws at
+    random, as a dropout in training does, seed is that of torch.manual_seed just before the kernel's call, which makes the
+    same draws.
 
     "quantize" and "dequantize" are of numbers of 8 bits and fewer with scales of blocks, held to bits: inputs [x],
     output (data, scale), format="mxfp8_e4m3", rule="floor", axis=-1. "scaled_mm" is a product of such
@@ -201,8 +224,10 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
             flags = [f"--{flag}={value}" for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("report", report)) if value is not None]
             return check_aten(op, inputs, output, flags + (["--round", ",".join(round)] if round else []), attributes)
     net = None
+    if isinstance(op, str) and seed is not None:
+        raise CaseError(f"seed: says nothing of {op}: want a function or module that draws at random")
     if not isinstance(op, str):
-        net, inputs = _traced(op, inputs, attributes)
+        net, inputs = _traced(op, inputs, attributes, seed)
         attributes, op = {}, ""
     named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
     tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
