@@ -11,7 +11,7 @@ import (
 func TestUnjudgedExit(t *testing.T) {
 	t.Parallel()
 	file := func(name string) string { return filepath.Join("testdata", "unjudged", name) }
-	prod := kernelFile(t, map[string][]float64{"input": {1, 2, 3, 4, 5, 6}, "output": {7, 7}},
+	norm := kernelFile(t, map[string][]float64{"input": {1, 2, 3, 4, 5, 6}, "output": {7, 7}},
 		map[string][]int{"input": {2, 3}, "output": {2}})
 	for _, k := range []struct {
 		want string
@@ -20,7 +20,8 @@ func TestUnjudgedExit(t *testing.T) {
 	}{
 		{"UNJUDGED xd: dequantize_linear: ", 3, []string{"check", "--onnx", file("qdq.onnx"), "--input",
 			"x=" + file("x.npy"), "--output", file("out_y_wrong.npz"), "--layers", file("layers.npz")}},
-		{"output: prod: it is not known", 3, []string{"kernel", prod, "--op", "prod", "--attr", "dim=1"}},
+		{"output: linalg_vector_norm: it is not known", 3,
+			[]string{"kernel", norm, "--op", "linalg_vector_norm", "--attr", "ord=1", "--attr", "dim=1"}},
 		{"PASS-CONFORMING", 0, []string{
 			"check", "--onnx", file("prelu.onnx"), "--input", file("prelu_x.npz"), "--output", file("prelu_y.npz"),
 		}},
