@@ -55,7 +55,7 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		}
 	}()
 	r, sigma := fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
-	walked := inMemory(op, in, len(v.Data))
+	walked, off := inMemory(op, in, len(v.Data))
 	grid := 0.0
 	if !inexact && weight == 1 {
 		grid = gridOf(in[0].v)
@@ -69,7 +69,8 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		// a mean's squares are divided by n once, and should be twice
 		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i]*weight)
 		if walked != nil {
-			sigma.Data[i] = max(sigma.Data[i], float64(acc.u*weight*math.Sqrt(0.18*walked[i])))
+			sigma.Data[i] = max(sigma.Data[i], float64(acc.u*weight*math.Sqrt(0.18*walked[i])),
+				float64(acc.u/u*weight*off[i]))
 		}
 	}
 	if inexact {
@@ -97,12 +98,13 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 }
 
 // inMemory returns the sums of the squares of all partial sums where terms are added in the order of memory, as kernels
-// often do. Of terms with an order of their own, such as gradients whose sum over each image is large and over all
-// images 0, they are larger than those of a random order. It is nil of other sums than those along axes.
-func inMemory(op graph.Op, in []ball, results int) []float64 {
+// often do, and what float32 sums are off by. Of terms with an order of their own, such as gradients whose sum over
+// each image is large and over all images 0, partial sums are larger than those of a random order; and where many terms
+// are equal, as in images with a pattern, roundings are not random. They are nil of other sums than those along axes.
+func inMemory(op graph.Op, in []ball, results int) (walked, off []float64) {
 	o, is := op.(graph.Reduction)
 	if !is || len(in) != 1 || results == 0 || in[0].v.Format == fp16.Int64 {
-		return nil
+		return nil, nil
 	}
 	x := in[0].v
 	steps, step := make([]int, len(x.Shape)), 1 // in the result, 0 along what is summed
@@ -114,13 +116,15 @@ func inMemory(op graph.Op, in []ball, results int) []float64 {
 		}
 	}
 	if step != results {
-		return nil
+		return nil, nil
 	}
-	partial, all, at := make([]float64, results), make([]float64, results), make([]int, len(x.Shape))
+	partial, at := make([]float64, results), make([]int, len(x.Shape))
+	walked, off = make([]float64, results), make([]float64, results)
 	to := 0
 	for _, v := range x.Data {
 		partial[to] += v
-		all[to] += float64(partial[to] * partial[to])
+		walked[to] += float64(partial[to] * partial[to])
+		off[to] = float64(float32(off[to] + v))
 		for a := len(at) - 1; a >= 0; a-- {
 			at[a]++
 			if to += steps[a]; at[a] < x.Shape[a] {
@@ -130,7 +134,14 @@ func inMemory(op graph.Op, in []ball, results int) []float64 {
 			at[a] = 0
 		}
 	}
-	return all
+	for i, v := range partial {
+		if d := math.Abs(off[i] - v); d-d == 0 {
+			off[i] = d
+		} else {
+			off[i] = 0
+		}
+	}
+	return walked, off
 }
 
 // addends returns of how many numbers each result is a sum, or one number for all, and what each is multiplied
