@@ -90,7 +90,8 @@ func read(t *testing.T, f *safetensors.File, name string) *tensor.Tensor {
 }
 
 // TestTorch: gradients that PyTorch computes by several operations, each of which stores its result, or in an order
-// of its own, are right, and one of them times 1.02 is not.
+// of its own, are right, and one of them times 1.02 is not. Wrong ones of convolutions and of norms of images, in which
+// the most ways are looked for, are TestWrongGradients'.
 func TestTorch(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "torch", "index.json"))
 	if err != nil {
@@ -105,6 +106,9 @@ func TestTorch(t *testing.T) {
 		got, err := gradient.Check(q)
 		if err != nil || got.Verdict != judge.Pass {
 			t.Errorf("%s, %s: %v, %v", r.File, r.What, err, got)
+			continue
+		}
+		if strings.HasPrefix(r.File, "conv2d") || strings.HasPrefix(r.File, "instance_norm") {
 			continue
 		}
 		name := got.Outputs[0].Name
