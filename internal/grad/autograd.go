@@ -55,6 +55,19 @@ func formulas() map[string]rule {
 			s.giveTo(0, func() int { return s.mul(d, s.scale(by, b.value)) })
 			s.giveTo(1, func() int { return s.mul(d, s.scale(by, a.value)) })
 		},
+		// addcdiv: d (value/b), -d (value a/b^2), where the usual rule has (d value)/b
+		"div": func(s *step) {
+			a, b, _, _ := s.operands()
+			d, by, is := s.timesNumber(s.d)
+			if a.number != nil || b.number != nil || !is || s.op.(graph.Binary).Of != pointwise.Div {
+				rules["div"](s)
+				return
+			}
+			s.giveTo(0, func() int { return s.mul(d, s.from(by, pointwise.Div, b.value)) })
+			s.giveTo(1, func() int {
+				return s.mul(s.neg(d), s.div(s.scale(by, a.value), s.mul(b.value, b.value)))
+			})
+		},
 		// logsigmoid on a CPU: of e^-|x|, which the forward pass has stored
 		"softplus": func(s *step) {
 			x := s.scale(s.param("beta"), s.x)
