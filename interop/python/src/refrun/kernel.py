@@ -93,7 +93,8 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any], seed: Optional[
         raise CaseError("inputs: a dict: want them in their order, as the function takes them")
     given = [_torch(v) for v in inputs]
     if seed is not None:
-        net, draws = described(module, tuple(given), draws=True), _drawn(module, inputs, seed)
+        with torch.random.fork_rng():  # whoever calls it goes on with the draws that they had
+            net, draws = described(module, tuple(given), draws=True), _drawn(module, inputs, seed)
         noise = [getattr(torch, i["dtype"]) for i in net.inputs if i["name"].startswith("noise.")]
         if len(noise) != len(draws):
             raise CaseError(f"seed: {len(draws)} draws were seen, and it makes {len(noise)}: want a function that is not compiled")
@@ -114,7 +115,7 @@ def _drawn(module: Any, inputs: Sequence[Any], seed: int) -> Any:
     from .loop import Draws
     from .network import running
 
-    with torch.random.fork_rng(), torch.no_grad(), running(module), Draws() as draws:
+    with torch.no_grad(), running(module), Draws() as draws:
         torch.manual_seed(seed)
         module(*(v if isinstance(v, torch.Tensor) else _torch(v) for v in inputs))
     return draws.kept
