@@ -115,7 +115,13 @@ var kernels = map[string]limits{
 	"hardswish":   {steep: 1.5, off: func(x, y float64) float64 { return 4 * u * math.Abs(x) }},
 	"softsign":    {off: relative(4)},
 	"swish":       {steep: 1.1, off: swishOff},
-	"mish":        {steep: 1.1, off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 16*u) * math.Abs(y) }},
+	// by tanh(log(1 + e^x)): of an e^x that is no normal number a polynomial is as coarse as the least ones
+	"mish": {steep: 1.1, off: func(x, y float64) float64 {
+		if x < tiny {
+			return math.Abs(y)
+		}
+		return (exponential(min(x, 0)) + 16*u) * math.Abs(y)
+	}},
 	// through the logistic function too, as 2/(1 + e^-2x) - 1
 	"tanh": {off: func(x, y float64) float64 { return 6 * u * max(math.Abs(y), .5) }},
 	"silu": {steep: 1.1, off: func(x, y float64) float64 {
