@@ -76,7 +76,8 @@ func (c Contract) String() string {
 		{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2, or a fast logarithm"},
 		{c.BiasAfter, "the bias added to the stored product"},
 		{c.Taps, "tap by tap"},
-		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes of the same or twice the size"}} {
+		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes of the same or twice the size"},
+		{c.Sized, "corners of whole sizes"}} {
 		if form.is {
 			s += "; " + form.words
 		}

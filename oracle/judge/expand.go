@@ -87,6 +87,8 @@ type Form struct {
 	// Copied is a resize that copies along axes whose size stays, and whose nearest number is each twice along those of
 	// twice the size, whatever scale is given, as PyTorch does.
 	Copied bool `json:"copied,omitempty"`
+	// Sized is a resize by a scale whose corners are those of the whole sizes, as ONNX Runtime aligns them.
+	Sized bool `json:"sized,omitempty"`
 	// Atomic is the format to which each addition to a place that an index names is rounded, as by atomic additions
 	// to half numbers and by PyTorch on a CPU, and each of a running sum, as by PyTorch on GPUs.
 	Atomic string `json:"atomic,omitempty"`
@@ -105,7 +107,7 @@ func (f Form) with(g Form) Form {
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes
 	}
-	f.Reciprocal, f.Copied = f.Reciprocal || g.Reciprocal, f.Copied || g.Copied
+	f.Reciprocal, f.Copied, f.Sized = f.Reciprocal || g.Reciprocal, f.Copied || g.Copied, f.Sized || g.Sized
 	f.Scalars, f.Powers = cmp.Or(g.Scalars, f.Scalars), cmp.Or(g.Powers, f.Powers)
 	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions),
 		cmp.Or(g.Atomic, f.Atomic)

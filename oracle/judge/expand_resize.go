@@ -14,6 +14,7 @@ func (b *builder) interpolate(o graph.Interpolate, shape []int, x int) int {
 	if b.form.Copied {
 		o.Scale, _ = kept(o, shape[2:])
 	}
+	o.Recompute = o.Recompute || b.form.Sized
 	op := resizing{Interpolate: o, weights: fp16.Float64}
 	if f, is := accumulators[b.form.Weights]; is {
 		op.weights = f
@@ -82,11 +83,31 @@ func resizes(o graph.Interpolate, from []int, narrow fp16.Format) (all []Form) {
 	case o.Mode != "area" && narrow.Half():
 		all = append(all, Form{Weights: narrow.String()})
 	}
-	if _, another := kept(o, from); another {
+	also := func(is func(f *Form)) {
 		for _, f := range slices.Clone(all) {
-			f.Copied = true
+			is(&f)
 			all = append(all, f)
 		}
 	}
+	if _, another := kept(o, from); another {
+		also(func(f *Form) { f.Copied = true })
+	}
+	if cut(o, from) {
+		also(func(f *Form) { f.Sized = true })
+	}
 	return all[1:]
+}
+
+// cut reports whether corners are aligned of sizes that are cut off to whole ones: ONNX aligns those of the scale times
+// the size, and ONNX Runtime those of the whole sizes.
+func cut(o graph.Interpolate, from []int) bool {
+	if o.Coordinates != "align_corners" || o.Recompute || len(o.Scale) == 0 {
+		return false
+	}
+	for a, n := range from {
+		if size := float64(n) * o.Scale[a%len(o.Scale)]; size != math.Floor(size) {
+			return true
+		}
+	}
+	return false
 }

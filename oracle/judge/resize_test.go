@@ -191,3 +191,30 @@ func TestResizeByScale(t *testing.T) {
 		}
 	}
 }
+
+// TestCornersOfSizes: 17 numbers by a scale of 1.7 are 28, and ONNX Runtime aligns the corners of these, where ONNX says
+// those of 28.9.
+func TestCornersOfSizes(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 6))
+	x := drawn(r, fp16.Float32, 1, 2, 17)
+	for _, mode := range []string{"linear", "cubic"} {
+		for _, corners := range []bool{true, false} {
+			k := resizer{mode: mode, corners: corners, shift: .5, a: -.75, weights: func(v float32) float32 { return v }}
+			y := tensor.New(fp16.Float32, 1, 2, 28)
+			for c := range 2 {
+				line := make([]float32, 17)
+				for i := range line {
+					line[i] = float32(x.Data[c*17+i])
+				}
+				for i, v := range k.line(line, 28) {
+					y.Data[c*28+i] = float64(v)
+				}
+			}
+			a, err := Check(question(t, "interpolate",
+				`{"scale_factor":[1.7],"mode":"`+mode+`","coordinate_transformation_mode":"align_corners"}`, y, x))
+			if err != nil || (a.Verdict == Pass) != corners || a.Contract.Sized != corners && corners {
+				t.Errorf("%s, corners of sizes %v: %+v, %v", mode, corners, a, err)
+			}
+		}
+	}
+}
