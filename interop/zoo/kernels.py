@@ -210,9 +210,12 @@ def normal(k, x, dims, eps, biased=True, mean=True):
         v = k.sum((flat - m) ** 2, -1) / n
     if k.welford and mean:
         m, v = welford(flat)
-    if k.has("one pass"):
-        k.right = bool((m * m + v <= 100 * (v + eps)).all())  # as PyTorch's own group norm of channels_last images
-        v = (k.sum(flat * flat, -1) / n - m * m).clamp(0)
+    if k.has("one pass") and mean:
+        one = lambda x, order: total(x * x, -1, order) / n - (total(x, -1, order) / n) ** 2
+        far = (m.abs() - (100 * (v + eps) - v).clamp(0).sqrt()).clamp(0) * m.sign()
+        lost = lambda w: ((w - v) / (v + eps)).pow(2).mean()
+        k.right = bool(lost(one(flat, k.order)) <= 2 * lost(one(flat - far, "ascending")))  # as where means are 10 deviations
+        v = one(flat, k.order).clamp(0)
     if k.has("n-1"):
         v = v * n / (n - 1)
     if k.has("mean in bfloat16"):

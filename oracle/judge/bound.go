@@ -148,6 +148,8 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 		return function(op, in[0], out[0], acc)
 	case split:
 		return op.bound(in[0], out[0])
+	case nearer:
+		return op.bound(in[0], out[0]), nil
 	case cumprod:
 		return op.bound(in[0], out[0], acc), nil
 	case graph.Reduction:

@@ -97,6 +97,8 @@ type Form struct {
 	Accumulate string `json:"accumulate,omitempty"`
 	// written is [Question.Written].
 	written bool
+	// loses is set if OnePass is claimed, and so whatever it loses.
+	loses bool
 }
 
 // with is a form that has what another has besides.

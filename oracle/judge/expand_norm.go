@@ -57,7 +57,12 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	var kept []int
 	switch {
 	case b.form.OnePass:
-		squares := b.times(b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)), share)
+		near := of
+		if !b.form.loses {
+			near = b.step("near", nearer{axes, eps}, of)
+			about = b.times(b.step("mean_near", over("mean", axes...), near), share)
+		}
+		squares := b.times(b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), near)), share)
 		v = b.step("variance", sub, squares, b.step("square_mean", unary("square"), about))
 		v = b.step("variance_0", unaryMax0(), v)
 	default:

@@ -256,7 +256,6 @@ func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, 
 
 // tryKernels is tryThin with so many kernels.
 func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernels int) (*trial, error) {
-	c = q.near(c)
 	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)
 	if err != nil {

@@ -105,9 +105,9 @@ func (q *Question) inOnePass(types []graph.Type, best *trial) (*trial, error) {
 	return q.best(types, q.onePasses(types, best.Contract), best)
 }
 
-// onePasses are a contract with variances in one pass, if they are right.
+// onePasses are a contract with variances in one pass.
 func (q *Question) onePasses(types []graph.Type, c Contract) (all []Contract) {
-	if !q.norms() || !q.nearZero() {
+	if !q.norms() {
 		return nil
 	}
 	for _, form := range []Form{{OnePass: true}, {OnePass: true, Affine: true}} {
@@ -119,58 +119,76 @@ func (q *Question) onePasses(types []graph.Type, c Contract) (all []Contract) {
 	return all
 }
 
-// near is a contract without variances in one pass if they are wrong: in a piece, or an evaluation, that is farther
-// from 0 than others. What is claimed stays.
-func (q *Question) near(c Contract) Contract {
-	c.OnePass = c.OnePass && (q.Claimed != nil || q.nearZero())
-	return c
+// nearer moves each group of numbers toward 0 until the mean square is at most mostOnePass^2 times the variance and eps.
+// The variance stays, and what one pass loses of it is what is right; farther from 0 it is no more. PyTorch's group norm
+// of channels_last images and ONNX Runtime's GroupNormalization are such kernels on CPUs.
+type nearer struct {
+	axes []int // of a group
+	eps  float64
 }
 
-// nearZero reports whether a variance in one pass is right: the mean square of each group of each norm is at most
-// mostOnePass^2 times its variance and eps. PyTorch's group norm of channels_last images is such a kernel on CPUs.
-func (q *Question) nearZero() bool {
-	g := *q.Graph
-	g.Outputs = nil
-	var ops []graph.Op
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; hasMean(n.Op) {
-			ops, g.Outputs = append(ops, n.Op), append(g.Outputs, n.In[0])
-		}
-	}
-	of := *q
-	of.Graph = &g
-	all, err := of.exact()
-	if err != nil {
-		return false
-	}
-	for k, x := range all {
-		if !nearZero(ops[k], x) {
-			return false
-		}
-	}
-	return true
+// Name implements [graph.Op].
+func (nearer) Name() string { return "nearer_0" }
+
+// Infer implements [graph.Op].
+func (nearer) Infer(_ graph.Mode, in []graph.Type) (graph.Inference, error) {
+	return graph.Inference{Out: in}, nil
 }
 
-// nearZero reports it of one norm and its input.
-func nearZero(op graph.Op, x *tensor.Tensor) bool {
-	of, n, eps := groups(op, x.Shape)
-	if n == 0 {
-		return true
-	}
-	sums, squares, count := make([]float64, n), make([]float64, n), float64(len(x.Data)/n)
+// Eval implements [graph.Op].
+func (o nearer) Eval(c *graph.Call) error {
+	x, out := c.In(0), c.Out[0]
+	of, n := grouping(x.Shape, o.axes)
+	shift := shifts(of, n, o.eps, x.Data)
 	for i, v := range x.Data {
-		sums[of(i)] += v / count
+		out.Data[i] = v - shift[of(i)]
 	}
-	for i, v := range x.Data {
-		d := v - sums[of(i)]
-		squares[of(i)] += d * d / count
+	return nil
+}
+
+// bound: a number is as far off as before.
+func (nearer) bound(in ball, out *tensor.Tensor) []ball {
+	y := ball{v: out, exact: in.r == nil}
+	if in.r != nil {
+		y.r = fresh(fp16.Float64, out.Shape...)
+		copy(y.r.Data, in.r.Data)
 	}
-	for k, mean := range sums {
-		if !(float64(mean*mean)+squares[k] <= mostOnePass*mostOnePass*(squares[k]+eps)) {
-			return false
+	return []ball{y}
+}
+
+// grouping is which group each number of a tensor is in, those of the other axes, and how many there are.
+func grouping(shape, axes []int) (of func(i int) int, n int) {
+	steps := make([]int, len(shape)) // between groups, along an axis
+	n = 1
+	for a := len(shape) - 1; a >= 0; a-- {
+		if !slices.Contains(axes, a) {
+			steps[a], n = n, n*shape[a]
 		}
 	}
-	return true
+	return func(i int) (g int) {
+		for a := len(shape) - 1; a >= 0; a-- {
+			g += i % shape[a] * steps[a]
+			i /= shape[a]
+		}
+		return g
+	}, n
+}
+
+// shifts are those of [nearer], by group.
+func shifts(of func(i int) int, n int, eps float64, x []float64) []float64 {
+	means, variances, count := make([]float64, n), make([]float64, n), float64(len(x))/float64(n)
+	for i, v := range x {
+		means[of(i)] += v / count
+	}
+	for i, v := range x {
+		d := v - means[of(i)]
+		variances[of(i)] += d * d / count
+	}
+	for k, mean := range means {
+		most := math.Sqrt(max(0, mostOnePass*mostOnePass*(variances[k]+eps)-variances[k]))
+		means[k] = math.Copysign(max(0, math.Abs(mean)-most), mean)
+	}
+	return means
 }
 
 // group is what is known of one: its numbers, its variance, and what a factor of its results is.
@@ -178,6 +196,7 @@ type group struct {
 	count, sum, square, fourth float64
 	variance                   float64
 	usual                      float64 // what a variance in one pass is off by, as a rule
+	right                      float64 // and in one that is right
 	factor                     float64 // by which the output's results are off
 	seen                       float64 // the deviations that a factor of 2 is
 }
@@ -247,6 +266,20 @@ func (q *Question) scales(types []graph.Type, t *trial) error {
 	return nil
 }
 
+func (g *group) add(x float64) {
+	g.count++
+	g.sum += x
+	g.square += float64(x * x)
+	g.fourth += float64(x*x) * float64(x*x)
+}
+
+// loses is what a variance in one pass is off by, as a rule.
+func (g *group) loses() float64 {
+	m := g.sum / g.count
+	return sumSigma(g.count, g.square, g.fourth)/g.count +
+		2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count + 2*u*m*m
+}
+
 // grouped estimates the factors of all groups; nil where there is no norm, or none is off by a factor.
 func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
 	types, err := q.types()
@@ -261,26 +294,24 @@ func (q *Question) grouped(t *trial, w []float64) ([]group, float64) {
 	ed := make([]float64, n)
 	for i, x := range q.Inputs[0].Data {
 		g := &all[of(i)]
-		g.count++
-		g.sum += x
-		g.square += float64(x * x)
-		g.fourth += float64(x*x) * float64(x*x)
+		g.add(x)
 		e, d := q.Output.Data[i]-t.y[i], double[i]-t.y[i]
 		if e-e == 0 && d-d == 0 {
 			ed[of(i)] += float64(e*d) * w[i]
 			g.seen += float64(d*d) * w[i]
 		}
 	}
+	shift := shifts(of, n, eps, q.Inputs[0].Data)
+	near := make([]group, n)
+	for i, x := range q.Inputs[0].Data {
+		k := of(i)
+		d := x - all[k].sum/all[k].count
+		all[k].variance += d * d / all[k].count
+		near[k].add(x - shift[k])
+	}
 	for k := range all {
 		g := &all[k]
-		m := g.sum / g.count
-		for i, x := range q.Inputs[0].Data {
-			if of(i) == k {
-				g.variance += float64((x-m)*(x-m)) / g.count
-			}
-		}
-		g.usual = sumSigma(g.count, g.square, g.fourth)/g.count +
-			2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count + 2*u*m*m
+		g.usual, g.right = g.loses(), near[k].loses()
 		g.factor = 1
 		if g.seen > 0 {
 			g.factor += ed[k] / g.seen
@@ -300,11 +331,11 @@ func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
 	power := 0.0
 	for _, g := range all {
 		v := g.variance
-		less := 2 * sumSigma(g.count, v*g.count, normalFourth*v*v*g.count) / g.count
+		less := max(2*sumSigma(g.count, v*g.count, normalFourth*v*v*g.count)/g.count, g.right)
 		off := min(1, math.Sqrt(max(0, g.usual*g.usual-less*less))/(v+eps)) / 2
 		power += g.seen * g.seen * off * off
 	}
-	if all != nil && (q.nearZero() || math.Sqrt(power) < alongOf(nil).limit(atOdds(t.directions()))) {
+	if all != nil && math.Sqrt(power) < alongOf(nil).limit(atOdds(t.directions())) {
 		t.hide(onePassID)
 	}
 	return nil
@@ -313,7 +344,7 @@ func (q *Question) seen(types []graph.Type, t *trial, w []float64) error {
 // onePassFactors are those of a variance in one pass, if all of them may be: each variance is within reach of what it
 // loses, or 0 where it would be below, and they are off by more than two passes would be.
 func onePassFactors(q *Question, t *trial) [][]float64 {
-	if !q.norms() || q.nearZero() {
+	if !q.norms() {
 		return nil
 	}
 	all, eps := q.grouped(t, t.weights(q.Output.Format))

@@ -78,7 +78,9 @@ func (q *Question) claimed(types []graph.Type) (*trial, error) {
 
 // unclaimed are the contracts of a claim with the forms of which it says nothing.
 func (q *Question) unclaimed(types []graph.Type) (all []Contract) {
-	all = []Contract{*q.Claimed}
+	claimed := *q.Claimed
+	claimed.loses = claimed.OnePass
+	all = []Contract{claimed}
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
 		var forms []Form
@@ -91,7 +93,7 @@ func (q *Question) unclaimed(types []graph.Type) (all []Contract) {
 			}
 		}
 		for _, f := range forms {
-			c := *q.Claimed
+			c := claimed
 			c.Form = c.with(f)
 			all = append(all, c)
 		}

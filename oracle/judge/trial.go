@@ -66,7 +66,6 @@ func (b *builder) values(names []string) ([]int, error) {
 // try judges the output under a contract, and looks for faults in it or not. Where a few simulated kernels make it
 // unlikely, and not by far, it is compared with more.
 func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, error) {
-	c = q.near(c)
 	kernels := leastKernels
 	if faults || q.built.id != "" {
 		kernels = q.simulations()
