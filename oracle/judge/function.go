@@ -74,9 +74,10 @@ var kernels = map[string]limits{
 	"floor": {}, "ceil": {}, "round": {}, "trunc": {}, "hardshrink": {}, // which never fall: their ends say it
 	"isnan": {}, "isinf": {}, "logical_not": {}, "hard_sigmoid": {}, // whose parameters say more: see limitsOf
 	"abs": {steep: 1}, "neg": {}, "relu": {}, "clip": {}, "hardtanh": {}, "relu6": {}, "sign": {}, "none": {},
-	"square":     {steep: -1, off: relative(1)},
-	"exp":        {off: func(x, y float64) float64 { return exponential(x) * y }},
-	"exp2":       {off: relative(5)},
+	"square": {steep: -1, off: relative(1)},
+	"exp":    {off: func(x, y float64) float64 { return exponential(x) * y }},
+	// as e^(x ln 2), as XLA has it: the product is rounded, and float32's ln 2 is 0.05 u off
+	"exp2":       {off: func(x, y float64) float64 { return (5 + 1.05*math.Ln2*math.Abs(x)) * u * y }},
 	"expm1":      {off: func(x, y float64) float64 { return exponential(min(x, 0)) * math.Abs(y) }},
 	"log":        {off: relative(6)},
 	"log2":       {off: relative(6)},

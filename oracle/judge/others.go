@@ -71,7 +71,13 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		return []int{b.variance(op, shape, in[0])}, true
 	case graph.GLU:
 		half := b.AddNode(graph.Chunk{Chunks: 2, Axis: op.Axis}, b.prefix+"halves", 2, in[0])
-		return []int{b.step("output", mul, half[0], b.step("gate", unary("sigmoid"), half[1]))}, true
+		gate := -1
+		if b.form.Composed {
+			gate = b.step("gate", unary("reciprocal"), b.logistic(half[1]))
+		} else {
+			gate = b.step("gate", unary("sigmoid"), half[1])
+		}
+		return []int{b.step("output", mul, half[0], b.may(true, gate))}, true
 	}
 	return nil, false
 }

@@ -221,10 +221,17 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 			if q.Narrow.Half() && composes(op) {
 				forms = append(forms, q.composedForms(Form{})...)
+				if op.Name() == "log2" {
+					forms = append(forms, Form{Composed: true, Scalars: q.Narrow.String(), Reciprocal: true})
+				}
 				if q.Narrow == fp16.Float16 && hasExpm1(op) {
 					forms = append(forms, q.composedForms(Form{Expanded: true})...)
 					forms = append(forms, Form{Composed: true, Expanded: true, Scalars: q.Narrow.String(), Reciprocal: true})
 				}
+			}
+		case graph.GLU:
+			if q.Narrow.Half() {
+				forms = append(forms, Form{Composed: true})
 			}
 		case graph.Softmax:
 			if q.Narrow.Half() {
