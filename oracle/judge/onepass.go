@@ -120,8 +120,8 @@ func (q *Question) onePasses(types []graph.Type, c Contract) (all []Contract) {
 }
 
 // nearer moves each group of numbers toward 0 until the mean square is at most mostOnePass^2 times the variance and
-// eps. The variance stays, and what one pass loses of it is what is right; farther from 0 it is no more. PyTorch's group
-// norm of channels_last images and ONNX Runtime's GroupNormalization are such kernels on CPUs.
+// eps. The variance stays, and what one pass loses of it is what is right; farther from 0 it is no more. On CPUs,
+// PyTorch's group norm of channels_last images and ONNX Runtime's GroupNormalization are such kernels.
 type nearer struct {
 	axes []int // of a group
 	eps  float64

@@ -192,7 +192,8 @@ func TestResizeByScale(t *testing.T) {
 	}
 }
 
-// TestCornersOfSizes: 17 numbers by a scale of 1.7 are 28. ONNX Runtime aligns the corners of these, ONNX those of 28.9.
+// TestCornersOfSizes: 17 numbers by a scale of 1.7 are 28. ONNX Runtime aligns the corners of these, and ONNX those
+// of 28.9.
 func TestCornersOfSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 6))
 	x := drawn(r, fp16.Float32, 1, 2, 17)
