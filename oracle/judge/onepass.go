@@ -212,60 +212,6 @@ func (q *Question) scaling(types []graph.Type, t *trial) (of func(i int) int, n 
 	return of, n, eps, double, err
 }
 
-// scales compares the errors of all groups' factors with those of simulated right kernels. A group's is one number,
-// which all its results share: a small part of their errors where those of the mean are larger, and of a variance in
-// one pass the part that is wrong.
-func (q *Question) scales(types []graph.Type, t *trial) error {
-	if len(t.round) > 0 { // whose flips are not those of a sum
-		return nil
-	}
-	of, n, _, double, err := q.scaling(types, t)
-	if double == nil || err != nil {
-		return err
-	}
-	w := t.weights(q.Output.Format)
-	along := func(out []float64) []float64 {
-		ed, dd := make([]float64, n), make([]float64, n)
-		for i, y := range t.y {
-			if e, d := out[i]-y, double[i]-y; e-e == 0 && d-d == 0 {
-				ed[of(i)] += float64(e*d) * w[i]
-				dd[of(i)] += float64(d*d) * w[i]
-			}
-		}
-		for k, v := range ed {
-			if ed[k] = 0; dd[k] > 0 {
-				ed[k] = v * v / dd[k]
-			}
-		}
-		return ed
-	}
-	sum := func(x []float64) (s float64) {
-		for _, v := range x {
-			s += v
-		}
-		return s
-	}
-	expected, x := make([]float64, n), make([][]float64, len(t.right))
-	for m, k := range t.right {
-		squares := along(k)
-		x[m] = []float64{sum(squares)}
-		for g, v := range squares {
-			expected[g] += v / float64(len(t.right))
-		}
-	}
-	all, variance := sum(expected), 0.0
-	for _, v := range expected {
-		v = (v + all/float64(n)) / 2 // half what it is of all groups: of one it is known from a few kernels
-		variance += 2 * v * v
-	}
-	if all > 0 {
-		l := sumsLaw(usualSlack, x, []float64{all}, []float64{variance}, []float64{0})(0)
-		of := sum(along(q.Output.Data))
-		t.ways["scale"] = farthest{law: l, of: of, at: "the scales of groups", chance: l.tail(of), count: 1}
-	}
-	return nil
-}
-
 func (g *group) add(x float64) {
 	g.count++
 	g.sum += x

@@ -155,3 +155,36 @@ func TestSumsFromBase(t *testing.T) {
 		}
 	}
 }
+
+// TestScaledSums: sums of which each addition is rounded to float16 are each off by a thousandth, and all together by
+// far less: a factor of 1.002 is not one of their roundings.
+func TestScaledSums(t *testing.T) {
+	const rows, n, cols = 16, 2000, 22
+	r := rand.New(rand.NewPCG(46, 40))
+	x, source, index := tensor.New(fp16.Float16, rows, cols), drawn(r, fp16.Float16, n, cols), tensor.New(fp16.Int64, n)
+	for i := range index.Data {
+		index.Data[i] = float64(r.IntN(rows))
+	}
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(graph.IndexAdd{}, "output", g.Input("base"), g.Input("index"), g.Input("source"))}
+	for _, c := range []struct {
+		sum    fp16.Format
+		factor float64
+		want   string
+	}{{fp16.Float16, 1, Pass}, {fp16.Float32, 1, Pass}, {fp16.Float32, 1.002, Fail}} {
+		out := tensor.New(fp16.Float16, rows, cols)
+		for i, at := range index.Data {
+			for k := range cols {
+				y := &out.Data[int(at)*cols+k]
+				*y = c.sum.Round(*y + source.Data[i*cols+k])
+			}
+		}
+		for i, y := range out.Data {
+			out.Data[i] = fp16.Float16.Round(c.factor * y)
+		}
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, index, source}, Output: out})
+		if err != nil || a.Verdict != c.want {
+			t.Errorf("sums in %v times %v: %+v, %v: want %s", c.sum, c.factor, a, err, c.want)
+		}
+	}
+}
