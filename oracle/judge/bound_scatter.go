@@ -75,11 +75,19 @@ func added(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, e
 		if n <= 1 || all < grid/acc.u { // every partial sum is a number of the accumulator
 			continue
 		}
-		out.r.Data[i] += min(n*acc.u, 1)*all + acc.least(n)
 		base := in[0].v.Data[i]
 		if reduce, is := op.(graph.ScatterReduce); is && !reduce.Include {
 			base = 0
 		}
+		off := min(n*acc.u, 1) * all
+		if acc.narrow != fp16.Float32 { // each sum but that onto 0 by half a place at most, of no more than all terms
+			rounded := n - 1
+			if base == 0 {
+				rounded--
+			}
+			off = min(rounded*acc.narrow.Ulp(all*(1+n*acc.u))/2, all)
+		}
+		out.r.Data[i] += off + acc.least(n)
 		out.sigma.Data[i] = addedTo(n-1, base, v.Data[i], square.Data[i]-base*base)
 	}
 	if acc.narrow != fp16.Float32 {

@@ -3,8 +3,8 @@ package judge
 import "github.com/refrun/refrun/graph"
 
 // Some errors are one number of many results, and a small part of what each of them is off by. That of a norm's
-// 1/deviation is a factor of its group, where the errors of the mean are larger. And where sums are kept in a half type,
-// so that each result is off by many roundings, a factor of all results is none of them.
+// 1/deviation is a factor of its group, where the errors of the mean are larger. And where sums are kept in a half
+// type, so that each result is off by many roundings, a factor of all results is none of them.
 
 // scaled are groups of results, and where they go if each group is twice what it is; nil where nothing is said of them.
 type scaled struct {

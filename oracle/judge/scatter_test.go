@@ -188,3 +188,32 @@ func TestScaledSums(t *testing.T) {
 		}
 	}
 }
+
+// TestFewSums: five numbers that are added one after the other, each sum rounded to bfloat16, are off by half a place of
+// their sum four times at most.
+func TestFewSums(t *testing.T) {
+	const rows, n, cols = 4, 20, 20
+	f := fp16.BFloat16
+	r := rand.New(rand.NewPCG(46, 110))
+	x, source, index := tensor.New(f, rows, cols), drawn(r, f, n, cols), tensor.New(fp16.Int64, n)
+	out := tensor.New(f, rows, cols)
+	for i := range index.Data {
+		index.Data[i] = float64(i % rows)
+	}
+	for i := range n {
+		source.Data[i*cols] = f.Round(1.4 + r.Float64()/32)
+		for k := range cols {
+			y := &out.Data[i%rows*cols+k]
+			*y = f.Round(*y + source.Data[i*cols+k])
+		}
+	}
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(graph.IndexAdd{}, "output", g.Input("base"), g.Input("index"), g.Input("source"))}
+	for _, off := range []float64{0, 5 * 0x1p-5} { // of places beside 7
+		out.Data[0] += off
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, index, source}, Output: out})
+		if err != nil || (a.Verdict == Pass) != (off == 0) {
+			t.Errorf("off by %v: %+v, %v", off, a, err)
+		}
+	}
+}
