@@ -189,8 +189,8 @@ func TestScaledSums(t *testing.T) {
 	}
 }
 
-// TestFewSums: five numbers that are added one after the other, each sum rounded to bfloat16, are off by half a place of
-// their sum four times at most.
+// TestFewSums: five numbers that are added one after the other, each sum rounded to bfloat16, are off by half a place
+// of their sum four times at most.
 func TestFewSums(t *testing.T) {
 	const rows, n, cols = 4, 20, 20
 	f := fp16.BFloat16
