@@ -447,18 +447,7 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		case op.Of == "sum" || op.Of == "mean":
 			return one(b.reduced(op, shape, in[0]))
 		case op.Of == "logsumexp":
-			m := b.step("maximum", graph.Reduction{Of: "amax", Axes: op.Axes, Keep: true}, in[0])
-			exp := unary("exp")
-			if b.form.CoarseExp { // of an attention whose lse it is
-				exp = coarseExp{b.form.Lanes}
-			}
-			e := b.may(true, b.step("exp", exp, b.may(true, b.step("shifted", sub, in[0], m)))) // PyTorch stores all of these
-			l := b.may(true, b.step("log", unary("log"),
-				b.may(true, b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))))
-			if !op.Keep {
-				m = b.step("maximum_again", graph.Reduction{Of: "amax", Axes: op.Axes}, in[0])
-			}
-			return one(b.step("output", plus, l, m))
+			return one(b.logSumExp(op, in[0]))
 		}
 	}
 	if of := b.statistics(n, in); of != nil {

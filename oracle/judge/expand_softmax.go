@@ -188,3 +188,24 @@ func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
 	}
 	return b.step(prefix+"mean", div, total, b.step(prefix+"count", all, counted))
 }
+
+// logSumExp is log(sum(e^(x - m))) + m, where m is the maximum if that is finite, and else 0: libraries return an
+// infinite one, and NaN is a fault.
+func (b *builder) logSumExp(op graph.Reduction, x int) int {
+	most := func(name string, keep bool) int {
+		m := b.step(name, graph.Reduction{Of: "amax", Axes: op.Axes, Keep: keep}, x)
+		return b.step(name+"_finite", graph.Where{}, b.step(name+"_is_infinite", unary("isinf"), m), b.number(0), m)
+	}
+	exp := unary("exp")
+	if b.form.CoarseExp { // of an attention whose lse it is
+		exp = coarseExp{b.form.Lanes}
+	}
+	m := most("maximum", true)
+	e := b.may(true, b.step("exp", exp, b.may(true, b.step("shifted", sub, x, m)))) // PyTorch stores all of these
+	l := b.may(true, b.step("log", unary("log"),
+		b.may(true, b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))))
+	if !op.Keep {
+		m = most("maximum_again", false)
+	}
+	return b.step("output", plus, l, m)
+}

@@ -101,10 +101,48 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 	if plain := (Contract{Form: Form{written: q.Written}}); q.Operands == "" && !slices.ContainsFunc(tried, plain.equal) {
 		best, err = q.best(types, []Contract{plain}, best) // a fault may explain more than roundings do
 	}
+	if err == nil {
+		best, err = s.beside(best)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.inParts(best)
+}
+
+// beside is the better one of a trial of which a few elements alone are off, and that of a contract to which single
+// changes lead, from it or from the same roundings in the plain form, that bring these nearer: by so few, no contract
+// is plainly nearer.
+func (s *finder) beside(best *trial) (*trial, error) {
+	if best.passes() || best.violations > fewPlaces || s.q.built.id != "" {
+		return best, nil
+	}
+	plain := Form{written: s.q.Written, Operands: s.q.Operands}
+	names := s.expand(plain).names()
+	same := slices.DeleteFunc(slices.Clone(best.Round), func(n string) bool { return !slices.Contains(names, n) })
+	var all []Contract
+	for _, c := range []Contract{best.Contract, {plain, same}} {
+		least, err := s.distance(c)
+		for nearer := true; nearer && err == nil; {
+			nearer = false
+			for _, by := range s.single(s.expand(c.Form)) {
+				to := s.change(c, by)
+				var off Distance
+				if off, err = s.distance(to); err != nil {
+					return nil, err
+				}
+				if off.Mean < least.Mean {
+					c, least, nearer = to, off, true
+					break
+				}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return s.q.best(s.types, all, best)
 }
 
 // distance is how far an output is from what a contract stores. Of a step of which only some elements are rounded,
