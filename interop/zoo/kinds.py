@@ -49,6 +49,8 @@ def axis(k, x, dim, n_out, mode, how, scale):
     n = x.shape[dim]
     if n == n_out and (scale is None or mode != "cubic"):
         return x
+    if mode == "floor" and scale and n_out == 2 * n and math.floor(n * scale) == n_out and not k.fault:  # as PyTorch, which then takes each twice
+        return np.repeat(x, 2, dim)
     p = positions(k, np.arange(n_out), n, n_out, how, scale, single)
     take = lambda at: np.take(x, np.clip(at, 0, n - 1), dim)
     along = lambda w: w.reshape([-1 if a == dim else 1 for a in range(x.ndim)])

@@ -51,3 +51,29 @@ func TestComposed(t *testing.T) {
 		}
 	}
 }
+
+// TestComposedParameters: an activation in elementary operations is the same function, whatever its parameters.
+func TestComposedParameters(t *testing.T) {
+	x := tensor.Of(fp16.Float16, []float64{-9, -1, -.25, 0, .5, 1, 3, 15, 30}, 9)
+	for _, c := range []struct{ op, attributes string }{
+		{"softplus", `{}`}, {"softplus", `{"beta":0.3}`}, {"softplus", `{"threshold":1}`}, {"elu", `{"alpha":2}`},
+		{"celu", `{"alpha":0.5}`}, {"selu", `{}`}, {"mish", `{}`}, {"gelu", `{"approximate":"tanh"}`}, {"gelu", `{}`},
+		{"hardswish", `{}`}, {"hardsigmoid", `{}`}, {"silu", `{}`}, {"sigmoid", `{}`}, {"expm1", `{}`},
+	} {
+		q := question(t, c.op, c.attributes, tensor.New(fp16.Float16, 9), x)
+		q.Narrow = fp16.Float16
+		want, err := q.made(Contract{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := q.made(Contract{Form: Form{Composed: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range got {
+			if d := math.Abs(v - want[i]); !(d <= 1e-7*max(1, math.Abs(want[i]))) {
+				t.Errorf("%s %s of %v in elementary operations: %v, want %v", c.op, c.attributes, x.Data[i], v, want[i])
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"errors"
+	"maps"
 	"math"
 
 	"github.com/refrun/refrun/graph"
@@ -86,9 +87,13 @@ func (b *builder) composed(op graph.Op, x int) int {
 // composes reports whether [builder.composed] has an activation.
 func composes(op graph.Op) bool {
 	switch nameOf(op) {
-	case "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "hardsigmoid", "hardswish", "log2", "log10",
+	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "log2", "log10",
 		"asin":
 		return true
+	case "softplus":
+		usual, err := graph.NewUnary("softplus", nil)
+		of, is := op.(graph.Unary)
+		return err == nil && is && maps.Equal(of.Func.Params(), usual.Func.Params())
 	}
 	return hasExpm1(op)
 }
