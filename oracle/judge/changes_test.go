@@ -23,7 +23,8 @@ func TestRoundingsAreNoFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Question{Graph: g, Inputs: in, Output: readTensor(t, f, "output"), Claimed: &Contract{Form: Form{Operands: "tf32"}}}
+	q := Question{Graph: g, Inputs: in, Output: readTensor(t, f, "output")}
+	q.Claimed = &Contract{Form: Form{Operands: "tf32"}}
 	if a, err := Check(q); err != nil || a.Verdict != Pass {
 		t.Errorf("%+v, %v", a, err)
 	}
