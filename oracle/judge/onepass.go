@@ -97,9 +97,10 @@ func (q *Question) norms() bool {
 	return slices.ContainsFunc(q.Graph.Nodes, func(n graph.Node) bool { return hasMean(n.Op) })
 }
 
-// inOnePass is the better one of a trial and those of its contract with variances in one pass.
+// inOnePass is the better one of a trial and those of its contract with variances in one pass. What these are off by is
+// within the bounds of two passes, and what is beyond them is nothing of theirs.
 func (q *Question) inOnePass(types []graph.Type, best *trial) (*trial, error) {
-	if best.passes() {
+	if best.passes() || best.violations > 0 {
 		return best, nil
 	}
 	return q.best(types, q.onePasses(types, best.Contract), best)

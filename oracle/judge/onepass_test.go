@@ -152,3 +152,12 @@ func TestScales(t *testing.T) {
 		}
 	}
 }
+
+// TestOnePassExcusesNothing: an element beyond what two passes may be off by is none of what one pass loses.
+func TestOnePassExcusesNothing(t *testing.T) {
+	q := inOnePass(t, 0, slices.Repeat([]float64{5}, 20)...)
+	q.Output.Data[7] += .01
+	if a, err := Check(q); err != nil || a.Verdict != Fail || a.Contract.OnePass {
+		t.Errorf("%+v, %v: want FAIL, by two passes", a, err)
+	}
+}
