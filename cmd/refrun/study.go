@@ -36,7 +36,7 @@ example: refrun study --case my_case --horizon 500 --budget "1 % of std"`,
 // What a study takes if nobody says.
 const (
 	studySteps        = 60
-	studyMost         = 480 // steps, if it takes more to see where unrelated paths stay
+	studyMost         = 480 // steps, where it is not seen before how far apart unrelated paths stay
 	studyRealizations = 2
 )
 
@@ -94,10 +94,10 @@ func studyRun(c *command) error {
 		"initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, fmt.Sprintf("`steps` to take (default %d, and up to %d "+
-		"until it is seen where unrelated paths stay)", studySteps, studyMost))
+		"until it is seen how far apart unrelated paths stay)", studySteps, studyMost))
 	horizon := f.Int("horizon", 0, "`steps` to take, and to ask --budget of")
 	allowed := f.String("budget", "", "`share` of the std that a path may be off, such as \"1 % of std\": "+
-		"is each arithmetic good enough?")
+		"say of each arithmetic whether it is good enough")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's, at most 2)")
 	operators := f.Int("operator-seeds", 0, "`number` of operators, "+
 		"with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
@@ -181,11 +181,10 @@ func studyRun(c *command) error {
 	}
 	ctx, stop := interruptible()
 	began := time.Now()
-	studies, err := c.studies(ctx, cs, weightSeeds, o)
-	for err == nil && fixed == 0 && cs.Rollout.Timesteps-1 < studyMost && unsettled(studies) {
-		cs.Rollout.Timesteps = 2*(cs.Rollout.Timesteps-1) + 1
-		studies, err = c.studies(ctx, cs, weightSeeds, o)
-	}
+	studies, err := settled(w.steps, fixed == 0, func(steps int) ([]*study.Study, error) {
+		cs.Rollout.Timesteps = steps + 1
+		return c.studies(ctx, cs, weightSeeds, o)
+	})
 	if cause := stop(); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		return cause
 	}
@@ -235,6 +234,17 @@ func (c *command) studies(
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// settled runs studies of so many steps, and, if it may go on, of twice as many until no more are needed.
+func settled(steps int, more bool, run func(steps int) ([]*study.Study, error)) ([]*study.Study, error) {
+	for {
+		studies, err := run(steps)
+		if err != nil || !more || steps >= studyMost || !unsettled(studies) {
+			return studies, err
+		}
+		steps *= 2
+	}
 }
 
 // unsettled reports whether more steps are needed to tell where paths lose the reference.

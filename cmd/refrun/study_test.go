@@ -425,18 +425,25 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestStudyGoesOn: a study of no fixed length takes steps until it is seen where unrelated paths stay.
+// TestStudyGoesOn: a study of no fixed length takes twice the steps until it is seen how far apart unrelated paths
+// stay.
 func TestStudyGoesOn(t *testing.T) {
-	t.Parallel()
-	settled := study.Twin{Name: "tf32", Measured: true}
 	for _, c := range []struct {
-		twins []study.Twin
-		want  bool
+		until int // that it is seen
+		more  bool
+		want  []int
 	}{
-		{[]study.Twin{settled, {Name: study.Other}}, false}, {[]study.Twin{settled, {Name: "float16"}}, true},
+		{60, true, []int{60}}, {200, true, []int{60, 120, 240}}, {200, false, []int{60}},
+		{1 << 20, true, []int{60, 120, 240, studyMost}},
 	} {
-		if got := unsettled([]*study.Study{{Twins: []study.Twin{settled}}, {Twins: c.twins}}); got != c.want {
-			t.Errorf("%v: unsettled %v", c.twins, got)
+		var took []int
+		_, err := settled(studySteps, c.more, func(steps int) ([]*study.Study, error) {
+			took = append(took, steps)
+			return []*study.Study{{Twins: []study.Twin{{Name: study.Other}, {Name: "tf32", Measured: true}}},
+				{Twins: []study.Twin{{Name: "tf32", Measured: steps >= c.until}}}}, nil
+		})
+		if err != nil || !slices.Equal(took, c.want) {
+			t.Errorf("seen after %d steps, goes on %v: took %v, %v: want %v", c.until, c.more, took, err, c.want)
 		}
 	}
 }

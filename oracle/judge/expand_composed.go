@@ -68,14 +68,14 @@ func (b *builder) composed(op graph.Op, x int) int {
 			return b.step("output", mul, e, b.number(f.Round(1/f.Round(math.Ln2))))
 		}
 		return b.step("output", div, e, scalar(math.Ln2))
+	case "log10":
+		return b.step("output", mul, may("log", unary("log"), x), scalar(1/math.Ln10))
 	case "asin": // as 2 atan2(x, 1 + sqrt((1-x)(1+x)))
 		less := may("one_less", plus, b.step("negated", unary("neg"), x), b.number(1))
 		square := may("product", mul, less, may("one_more", plus, x, b.number(1)))
 		denominator := may("denominator", plus, may("root", unary("sqrt"), square), b.number(1))
 		angle := may("angle", graph.Binary{Of: pointwise.Atan2}, x, denominator)
 		return b.step("output", mul, angle, b.number(2))
-	case "log10":
-		return b.step("output", mul, may("log", unary("log"), x), scalar(1/math.Ln10))
 	case "hardsigmoid":
 		return b.step("output", mul, b.sixth(x), scalar(1./6))
 	case "hardswish":
@@ -87,8 +87,7 @@ func (b *builder) composed(op graph.Op, x int) int {
 // composes reports whether [builder.composed] has an activation.
 func composes(op graph.Op) bool {
 	switch nameOf(op) {
-	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "log2", "log10",
-		"asin":
+	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "log2", "log10", "asin":
 		return true
 	case "softplus":
 		usual, err := graph.NewUnary("softplus", nil)

@@ -98,8 +98,8 @@ func resizes(o graph.Interpolate, from []int, narrow fp16.Format) (all []Form) {
 	return all[1:]
 }
 
-// cut reports whether corners are aligned of sizes that are cut off to whole ones: ONNX aligns those of the scale times
-// the size, and ONNX Runtime those of the whole sizes.
+// cut reports whether a resize aligns corners by a scale that makes no whole size: ONNX then aligns the corners of the
+// scale times the size, and ONNX Runtime those of the size that is cut off.
 func cut(o graph.Interpolate, from []int) bool {
 	if o.Coordinates != "align_corners" || o.Recompute || len(o.Scale) == 0 {
 		return false

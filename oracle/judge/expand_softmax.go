@@ -189,8 +189,8 @@ func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
 	return b.step(prefix+"mean", div, total, b.step(prefix+"count", all, counted))
 }
 
-// logSumExp is log(sum(e^(x - m))) + m, where m is the maximum if that is finite, and else 0: libraries return an
-// infinite one, and NaN is a fault.
+// logSumExp is log(sum(e^(x - m))) + m, where m is the maximum, or 0 if that is infinite: PyTorch and JAX then return
+// an infinite number, and not the NaN of infinity less infinity.
 func (b *builder) logSumExp(op graph.Reduction, x int) int {
 	most := func(name string, keep bool) int {
 		m := b.step(name, graph.Reduction{Of: "amax", Axes: op.Axes, Keep: keep}, x)

@@ -128,7 +128,7 @@ type direction struct {
 // sum(e d w) / sum(d d w), with a deviation of 1/sqrt(sum(d d w)).
 func (q *Question) faults(types []graph.Type, t *trial) error {
 	w := t.weights(q.Output.Format)
-	consider := func(id string, faulty []float64, changes func() bool) {
+	consider := func(id string, faulty []float64, unrounded func() float64) {
 		amount, power := q.amount(t, w, faulty, q.Output.Data)
 		law, odds := q.along(t, w, faulty), atOdds(t.directions())
 		limit := law.limit(odds)
@@ -141,7 +141,11 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			}
 			return
 		}
-		if amount*power > limit && math.Abs(amount-1) < max(nearAmount, amountFar/power) && changes() {
+		switch {
+		case amount*power <= limit || math.Abs(amount-1) >= max(nearAmount, amountFar/power):
+		case unrounded() < limit: // by roundings that right kernels may turn as well
+			t.hide(id)
+		default:
 			t.lies(&direction{id: id, gain: power * power * (2*amount - 1), chance: law.tail(amount * power)},
 				q.squares(t, w, q.Output.Data), len(w))
 		}
@@ -164,7 +168,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			return err
 		}
 		if len(faulty) == len(t.y) {
-			consider(f.ID, faulty, func() bool { return q.changes(types, t.Contract, built{id: f.ID}) })
+			consider(f.ID, faulty, func() float64 { return q.unrounded(types, t.Contract, w, built{id: f.ID}) })
 		}
 	}
 	for _, f := range q.roundings(t, q.Narrow) {
@@ -173,44 +177,42 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			return err
 		}
 		if faulty != nil {
-			consider(f.id, faulty, always)
+			consider(f.id, faulty, shown)
 		}
 	}
 	for _, o := range outputs {
 		if faulty := o.make(q, t); faulty != nil {
-			consider(o.id, faulty, always)
+			consider(o.id, faulty, shown)
 		}
 	}
 	return nil
 }
 
-func always() bool { return true }
+// shown is the power of a fault that is a rounding itself, or a whole output.
+func shown() float64 { return math.Inf(1) }
 
-// changes reports whether a fault changes the function that is computed, by more than float32 numbers of the size of
-// the largest result show. What else it does is only to round numbers the other way that are next to the middle of two:
-// right kernels may do so, too, and their errors are then the fault's.
-func (q *Question) changes(types []graph.Type, c Contract, f built) bool {
+// unrounded is how many deviations a fault is without the contract's roundings: the function that it computes. What
+// else it does is to turn roundings of numbers next to the middle of two, which right kernels may turn, too.
+func (q *Question) unrounded(types []graph.Type, c Contract, w []float64, f built) float64 {
 	c.Round, c.Operands = nil, ""
 	y, err := q.made(c)
 	if err != nil {
-		return true
+		return math.Inf(1)
 	}
 	faulty, err := q.effect(types, c, f)
 	if err != nil || len(faulty) != len(y) {
-		return true
+		return math.Inf(1)
 	}
-	most := 0.0
-	for _, v := range y {
-		if v-v == 0 {
-			most = max(most, math.Abs(v))
-		}
-	}
+	squares := 0.0
 	for i, v := range y {
-		if d := math.Abs(faulty[i] - v); !(d <= u*most) && (v-v == 0 || faulty[i]-faulty[i] == 0) {
-			return true
+		switch d := faulty[i] - v; {
+		case d-d == 0:
+			squares += float64(d*d) * w[i]
+		case (v-v == 0) != (faulty[i]-faulty[i] == 0):
+			return math.Inf(1)
 		}
 	}
-	return false
+	return math.Sqrt(squares)
 }
 
 // kernels are the simulated ones, with the one that flushes subnormal numbers, if there is one.

@@ -110,9 +110,9 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 	return s.inParts(best)
 }
 
-// beside is the better one of a trial of which a few elements alone are off, and that of a contract to which single
-// changes lead, from it or from the same roundings in the plain form, that bring these nearer: by so few, no contract
-// is plainly nearer.
+// beside looks for another contract where a few elements alone are off: so few make no contract plainly nearer. It goes
+// from the trial's contract, and from the same roundings in the plain form, by single changes as long as one of them
+// brings the output nearer, and returns the better trial.
 func (s *finder) beside(best *trial) (*trial, error) {
 	if best.passes() || best.violations > fewPlaces || s.q.built.id != "" {
 		return best, nil

@@ -39,11 +39,7 @@ func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 	if len(q.Graph.Nodes) != 1 || len(q.Inputs) == 0 {
 		return nil, 0, 0
 	}
-	return groups(q.Graph.Nodes[0].Op, q.Inputs[0].Shape)
-}
-
-// groups are those of an operation and its input's shape.
-func groups(op graph.Op, shape []int) (of func(i int) int, n int, eps float64) {
+	shape := q.Inputs[0].Shape
 	size := tensor.Size(shape)
 	by := func(n int, eps float64) (func(i int) int, int, float64) {
 		if n == 0 || size == 0 {
@@ -59,7 +55,7 @@ func groups(op graph.Op, shape []int) (of func(i int) int, n int, eps float64) {
 		}
 		return size / max(1, inner)
 	}
-	switch op := op.(type) {
+	switch op := q.Graph.Nodes[0].Op.(type) {
 	case graph.LayerNorm:
 		return by(last(len(op.Shape)), op.Eps)
 	case graph.RMSNorm:
@@ -97,8 +93,8 @@ func (q *Question) norms() bool {
 	return slices.ContainsFunc(q.Graph.Nodes, func(n graph.Node) bool { return hasMean(n.Op) })
 }
 
-// inOnePass is the better one of a trial and those of its contract with variances in one pass. What these are off by is
-// within the bounds of two passes, and what is beyond them is nothing of theirs.
+// inOnePass is the better one of a trial and those of its contract with variances in one pass. Their errors are within
+// the bounds of two passes: an element beyond these is wrong by another cause.
 func (q *Question) inOnePass(types []graph.Type, best *trial) (*trial, error) {
 	if best.passes() || best.violations > 0 {
 		return best, nil
@@ -121,7 +117,7 @@ func (q *Question) onePasses(types []graph.Type, c Contract) (all []Contract) {
 }
 
 // nearer moves each group of numbers toward 0 until the mean square is at most mostOnePass^2 times the variance and
-// eps. The variance stays, and what one pass loses of it is what is right; farther from 0 it is no more. On CPUs,
+// eps. The variance stays the same, and one pass loses as much of these numbers as right kernels may lose. On CPUs,
 // PyTorch's group norm of channels_last images and ONNX Runtime's GroupNormalization are such kernels.
 type nearer struct {
 	axes []int // of a group

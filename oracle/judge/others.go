@@ -71,13 +71,11 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		return []int{b.variance(op, shape, in[0])}, true
 	case graph.GLU:
 		half := b.AddNode(graph.Chunk{Chunks: 2, Axis: op.Axis}, b.prefix+"halves", 2, in[0])
-		gate := -1
+		of, x := unary("sigmoid"), half[1]
 		if b.form.Composed {
-			gate = b.step("gate", unary("reciprocal"), b.logistic(half[1]))
-		} else {
-			gate = b.step("gate", unary("sigmoid"), half[1])
+			of, x = unary("reciprocal"), b.logistic(x)
 		}
-		return []int{b.step("output", mul, half[0], b.may(true, gate))}, true
+		return []int{b.step("output", mul, half[0], b.may(true, b.step("gate", of, x)))}, true
 	}
 	return nil, false
 }

@@ -2,9 +2,9 @@ package judge
 
 import "github.com/refrun/refrun/graph"
 
-// Some errors are one number of many results, and a small part of what each of them is off by. That of a norm's
-// 1/deviation is a factor of its group, where the errors of the mean are larger. And where sums are kept in a half
-// type, so that each result is off by many roundings, a factor of all results is none of them.
+// Some errors are one number for many results, and a small part of what each of these is off by. An error of a norm's
+// 1/deviation is a factor of its group, where errors of the mean are larger. And a factor of all results hides where
+// each addition is rounded to a half type, but is no error of such a kernel, which is simulated rounding by rounding.
 
 // scaled are groups of results, and where they go if each group is twice what it is; nil where nothing is said of them.
 type scaled struct {
@@ -14,9 +14,10 @@ type scaled struct {
 	name   string
 }
 
-// sharing returns those of a trial.
+// sharing returns those of a trial. Of sums that are claimed to be kept in a half type it says nothing: where terms
+// have one sign these are off by a factor themselves, and simulated ones are not.
 func (q *Question) sharing(types []graph.Type, t *trial) (*scaled, error) {
-	if t.Atomic != "" || t.Accumulate != "" {
+	if t.Atomic != "" {
 		s := &scaled{of: func(int) int { return 0 }, n: 1, name: "the scale of all results"}
 		for _, y := range t.y {
 			s.double = append(s.double, 2*y)
