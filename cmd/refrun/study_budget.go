@@ -12,7 +12,7 @@ import (
 
 // A budget is how far a path may be from the reference, as the root mean square of the differences over the std of the
 // reference's state, at every step that is asked about. A study with a budget decides of each arithmetic whether it
-// keeps to it. If one does not, the twin whose start is moved by 1e-6 says whether that is the arithmetic's doing alone.
+// keeps to it. If one does not, the twin whose start is moved by 1e-6 says whether that is the arithmetic's doing.
 
 var budgetForm = regexp.MustCompile(`^\s*([0-9.eE+-]+)\s*(?:(%)\s*(?:of\s+(?:the\s+)?std)?|of\s+(?:the\s+)?std)\s*$`)
 
