@@ -328,7 +328,8 @@ type packedKey struct {
 	tf32     fp16.Rounding
 	trans    bool
 	fast     bool
-	patches  bool // of a convolution
+	patches  int // of a convolution, of so many pixels
+	stride   int // of these, if there are several
 	bias     *tensor.Tensor
 }
 

@@ -31,7 +31,7 @@ func (p *Program) FastPatches(i int) (k *matmul.Kernel, kh, kw int) {
 	if kh, kw = w.Shape[2], w.Shape[3]; kh*kw == 1 || max(op.Stride[0], 1) != kh || max(op.Stride[1], 1) != kw {
 		return nil, 0, 0
 	}
-	key := packedKey{operands: fp16.Float32, trans: true, fast: true, bias: bias, patches: true}
+	key := packedKey{operands: fp16.Float32, trans: true, fast: true, bias: bias, patches: 1}
 	return p.graph.Kept.get(keptKey{w, key}, func() any {
 		var b []float64
 		if bias != nil {

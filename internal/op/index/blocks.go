@@ -57,7 +57,7 @@ func blocks(dst, src *tensor.Tensor, block int, o Order, deeper bool) {
 	}
 	m := make(maps, len(sizes))
 	for a, size := range sizes {
-		m[a] = line(size, func(i int) int { return i * steps[a] })
+		m[a] = even(size, steps[a])
 	}
 	m.move(dst, src, 0)
 }

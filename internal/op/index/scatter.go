@@ -28,7 +28,7 @@ func Scatter(dst, old *tensor.Tensor, axis int, index, src *tensor.Tensor, how R
 	from, _ := lines(src.Shape, axis, index)
 	want(index.Shape[axis] <= src.Shape[axis], "an index larger than the source")
 	along := strides(src.Shape)[axis]
-	from[axis] = line(index.Shape[axis], func(i int) int { return i * along })
+	from[axis] = even(index.Shape[axis], along)
 	at, err := resolved(index, old.Shape[axis])
 	if err != nil {
 		return err

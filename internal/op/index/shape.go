@@ -20,7 +20,7 @@ func Permute(dst, src *tensor.Tensor, order ...int) {
 		return
 	}
 	for a, of := range order {
-		m[a] = line(dst.Shape[a], func(i int) int { return i * step[of] })
+		m[a] = even(dst.Shape[a], step[of])
 	}
 	m.move(dst, src, 0)
 }
@@ -42,7 +42,7 @@ func Expand(dst, src *tensor.Tensor) {
 		if a >= front && src.Shape[a-front] > 1 {
 			by = step[a-front]
 		}
-		m[a] = line(n, func(i int) int { return i * by })
+		m[a] = even(n, by)
 	}
 	m.move(dst, src, 0)
 }
@@ -63,7 +63,7 @@ func Slice(dst, src *tensor.Tensor, start, step []int) {
 	}
 	by, m := strides(src.Shape), make(maps, rank)
 	for a, n := range dst.Shape {
-		m[a] = line(n, func(i int) int { return (start[a] + i*step[a]) * by[a] })
+		m[a] = places{n: n, first: start[a] * by[a], step: step[a] * by[a]}
 	}
 	m.move(dst, src, 0)
 }
@@ -120,9 +120,9 @@ func RepeatInterleave(dst, src *tensor.Tensor, axis, times int) {
 		return
 	}
 	maps{
-		line(outer, func(i int) int { return i * n * inner }),
+		even(outer, n*inner),
 		line(n*times, func(i int) int { return i / times * inner }),
-		line(inner, func(i int) int { return i }),
+		even(inner, 1),
 	}.move(dst, src, 0)
 }
 

@@ -53,8 +53,8 @@ func Take(dst, src *tensor.Tensor, axis int, index *tensor.Tensor) error {
 		of[i] *= inner
 	}
 	maps{
-		line(outer, func(i int) int { return i * n * inner }),
-		of,
+		even(outer, n*inner),
+		places{n: len(of), at: of},
 	}.runs(dst, src, 0, inner)
 	return nil
 }
@@ -71,7 +71,7 @@ func lines(shape []int, axis int, index *tensor.Tensor) (m maps, step int) {
 		if a == axis {
 			along = 0
 		}
-		m = append(m, line(n, func(i int) int { return i * along }))
+		m = append(m, even(n, along))
 	}
 	return m, by[axis]
 }
@@ -100,12 +100,9 @@ func Gather(dst, src *tensor.Tensor, axis int, index *tensor.Tensor) error {
 func (m maps) each(lo, hi int, body func(k, at int)) {
 	last := m[len(m)-1]
 	for k := lo; k < hi; {
-		from, _ := m[:len(m)-1].at(k / len(last))
-		for _, at := range last[k%len(last):] {
-			if k == hi {
-				break
-			}
-			body(k, from+at)
+		from, _ := m[:len(m)-1].at(k / last.n)
+		for i := k % last.n; i < last.n && k < hi; i++ {
+			body(k, from+last.of(i))
 			k++
 		}
 	}
@@ -157,7 +154,7 @@ func GatherND(dst, src *tensor.Tensor, index *tensor.Tensor, batch int) error {
 	for k := range of {
 		of[k] *= inner
 	}
-	maps{of, line(inner, func(i int) int { return i })}.move(dst, src, 0)
+	maps{places{n: len(of), at: of}, even(inner, 1)}.move(dst, src, 0)
 	return nil
 }
 

@@ -128,7 +128,7 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 			arithmetic(d, x, y, op, dst.Format)
 			return
 		}
-		if whole && wholes(d, x, y, op) {
+		if whole && wholes(d, x, y, op) || compared(d, x, y, op) {
 			return
 		}
 		if short != nil {
@@ -163,6 +163,36 @@ func wholes(d []float64, x, y run, op Op) bool {
 		case Mul:
 			d[i] = float64(a * b)
 		}
+	}
+	return true
+}
+
+// compared sets d to which pairs of numbers are equal or in order, if op is that, and reports whether it is.
+func compared(d []float64, x, y run, op Op) bool {
+	switch op {
+	case Greater, GreaterEqual:
+		x, y, op = y, x, op-Greater+Less
+	case Equal, NotEqual, Less, LessEqual:
+	default:
+		return false
+	}
+	for i := range d {
+		a, b, v := x.data[x.step*i], y.data[y.step*i], 0.0
+		switch op {
+		case Less:
+			if a < b {
+				v = 1
+			}
+		case LessEqual:
+			if a <= b {
+				v = 1
+			}
+		default:
+			if (a == b) == (op == Equal) {
+				v = 1
+			}
+		}
+		d[i] = v
 	}
 	return true
 }
