@@ -129,7 +129,8 @@ var winograd7AVX2 = Winograd{
 var (
 	fastAVX512 = Fast{
 		Tiles: 14, Outputs: 32, Input: fastInputAVX2, InputPair: fastInputAVX512, Multiply: fastMultiplyAVX512,
-		MultiplyFewer: fastMultiply13AVX512, Output: fastOutputAVX2, OutputPair: fastOutputAVX512,
+		MultiplyFewer: fastMultiply13AVX512, Line: fastLineAVX512, Lines: fastLinesAVX512,
+		Output: fastOutputAVX2, OutputPair: fastOutputAVX512,
 	}
 	fast4AVX512 = Fast{Tiles: 14, Outputs: 32, Input: fast4x4InputAVX2, Multiply: fastMultiplyAVX512,
 		MultiplyFewer: fastMultiply13AVX512, Output: fast4x4OutputAVX2, OutputPair: fast4x4OutputAVX512}
@@ -137,7 +138,10 @@ var (
 		Tiles: 14, Outputs: 32, Input: fast5x5InputAVX2, InputPair: fast5x5InputAVX512, Multiply: fastMultiplyAVX512,
 		MultiplyFewer: fastMultiply13AVX512, Output: fast5x5OutputAVX2, OutputPair: fast5x5OutputAVX512,
 	}
-	fastAVX2  = Fast{Tiles: 6, Outputs: 16, Input: fastInputAVX2, Multiply: fastMultiplyAVX2, Output: fastOutputAVX2}
+	fastAVX2 = Fast{
+		Tiles: 6, Outputs: 16, Input: fastInputAVX2, Multiply: fastMultiplyAVX2,
+		Line: fastLineAVX2, Lines: fastLinesAVX2, Output: fastOutputAVX2,
+	}
 	fast4AVX2 = Fast{
 		Tiles: 6, Outputs: 16, Input: fast4x4InputAVX2, Multiply: fastMultiplyAVX2, Output: fast4x4OutputAVX2,
 	}

@@ -28,6 +28,10 @@ type Fast struct {
 	// is none.
 	MultiplyFewer func(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
 
+	// Line is Multiply of one row v [blocks][8], by one panel u, to m [Outputs]. Lines is that of FastPanels panels,
+	// panel bytes apart, to m [FastPanels][Outputs]. Both are nil where there is none.
+	Line, Lines func(v, u *float32, panel int, m *float32, blocks, chain int)
+
 	// Output transforms the products of one tile and 8 outputs, adds the bias, and
 	// makes every NaN 0x7fc00000: see Winograd.Output. scratch holds m*n*8 numbers for mxm outputs.
 	Output func(m *float32, point int, bias, dst *float32, line int, scratch *float32)
@@ -36,6 +40,9 @@ type Fast struct {
 	// holds m*n*16 numbers. It is nil where there is none.
 	OutputPair func(m *float32, point int, bias, dst *float32, line, plane int, scratch *float32)
 }
+
+// FastPanels is how many panels Fast.Lines takes.
+const FastPanels = 4
 
 // FastTaps is a convolution tap by tap in float32, of groups of Tiles pixels side by side
 // and Outputs channels, two blocks or four. The channels of a tap are added in order, one tap

@@ -9,6 +9,16 @@ package asm
 //go:noescape
 func fastMultiplyAVX2(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 
+// fastLineAVX2 multiplies a row: see asm/fast.go.
+//
+//go:noescape
+func fastLineAVX2(v *float32, u *float32, panel int, m *float32, blocks int, chain int)
+
+// fastLinesAVX2 multiplies a row: see asm/fast.go.
+//
+//go:noescape
+func fastLinesAVX2(v *float32, u *float32, panel int, m *float32, blocks int, chain int)
+
 // fastInputAVX2 transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape
@@ -58,6 +68,16 @@ func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain in
 //
 //go:noescape
 func fastMultiply13AVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
+
+// fastLineAVX512 multiplies a row: see asm/fast.go.
+//
+//go:noescape
+func fastLineAVX512(v *float32, u *float32, panel int, m *float32, blocks int, chain int)
+
+// fastLinesAVX512 multiplies a row: see asm/fast.go.
+//
+//go:noescape
+func fastLinesAVX512(v *float32, u *float32, panel int, m *float32, blocks int, chain int)
 
 // fastInputAVX512 transforms the window of one tile: see asm/fast.go.
 //

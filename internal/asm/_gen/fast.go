@@ -30,6 +30,8 @@ func fast() {
 		if i.lanes == 16 {
 			multiply(i, i.tiles-1)
 		}
+		multiplyLine(i, 1)
+		multiplyLine(i, linePanels)
 		for _, f := range fastForms {
 			if i.lanes == 8 || f.taps != 4 {
 				fastInput(i, f)
@@ -47,6 +49,77 @@ func fast() {
 		fastRow(i, true, false)
 		fastRow(i, true, true)
 	}
+}
+
+// linePanels is asm.FastPanels: as many chains as hide a multiply-add's latency.
+const linePanels = 4
+
+// multiplyLine is the multiplication of one row by so many panels:
+//
+//	v      [blocks][8]
+//	u      panels, bytes apart, of [blocks*8][2*lanes]
+//	m      [panels][2*lanes]
+//
+// Operations and their order are those of multiply.
+func multiplyLine(i isa, panels int) {
+	name := "fastLine" + i.name
+	if panels > 1 {
+		name = "fastLines" + i.name
+	}
+	TEXT(name, NOSPLIT, "func(v, u *float32, panel int, m *float32, blocks, chain int)")
+	Pragma("noescape")
+	Doc(name + " multiplies a row: see asm/fast.go.")
+	v, m := Load(Param("v"), GP64()).(reg.GPVirtual), Load(Param("m"), GP64()).(reg.GPVirtual)
+	left := Load(Param("blocks"), GP64()).(reg.GPVirtual)
+	u := []reg.GPVirtual{Load(Param("u"), GP64()).(reg.GPVirtual)}
+	if panels > 1 {
+		panel := Load(Param("panel"), GP64())
+		for p := range panels - 1 {
+			u = append(u, GP64())
+			MOVQ(u[p], u[p+1])
+			ADDQ(panel, u[p+1])
+		}
+	}
+	steps, sums, n := GP64(), GP64(), i.vector()
+	sum, x := i.wide[:2*panels], i.wide[2*panels:][:4]
+	XORQ(sums, sums)
+	Label("sum" + name)
+	MOVQ(mustParam("chain"), steps)
+	CMPQ(left, steps)
+	CMOVQLT(left, steps)
+	SUBQ(steps, left)
+	for _, s := range sum {
+		i.clear(s)
+	}
+	Label("block" + name)
+	for c := range 8 {
+		i.spread(Mem{Base: v, Disp: 4 * c}, x[c%4])
+		for p, at := range u {
+			for h := range 2 {
+				i.fma(Mem{Base: at, Disp: (2*c + h) * n}, x[c%4], sum[2*p+h])
+			}
+		}
+	}
+	ADDQ(Imm(32), v)
+	for _, at := range u {
+		ADDQ(U32(uint32(16*n)), at)
+	}
+	DECQ(steps)
+	JNZ(LabelRef("block" + name))
+	TESTQ(sums, sums)
+	JZ(LabelRef("store" + name))
+	for s, r := range sum {
+		i.add(Mem{Base: m, Disp: s * n}, r, r)
+	}
+	Label("store" + name)
+	for s, r := range sum {
+		i.load(r, Mem{Base: m, Disp: s * n})
+	}
+	INCQ(sums)
+	TESTQ(left, left)
+	JNZ(LabelRef("sum" + name))
+	VZEROUPPER()
+	RET()
 }
 
 const canonicalNaN = 0x7fc00000

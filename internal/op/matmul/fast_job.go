@@ -30,12 +30,13 @@ type fastJob struct {
 	units   int
 	parts   int
 
-	pack, lay, unit, row func(i int)
+	pack, lay, unit, row, line, few func(i int)
 }
 
 var fastJobs = sync.Pool{New: func() any {
 	j := new(fastJob)
 	j.pack, j.lay, j.unit, j.row = j.packPanel, j.layGroup, j.multiply, j.plainRow
+	j.line, j.few = j.layLine, j.multiplyLines
 	return j
 }}
 
@@ -91,7 +92,10 @@ func (j *fastJob) run() {
 		par.For(j.matrices*j.rows, j.row)
 		return
 	}
-	j.tiles = j.kernels.Tiles
+	if j.tiles = j.kernels.Tiles; j.kernels.Line != nil && 2*j.rows <= j.tiles {
+		j.lines()
+		return
+	}
 	j.groups = (j.rows + j.tiles - 1) / j.tiles
 	j.fewer = j.groups
 	if j.kernels.MultiplyFewer != nil {
@@ -161,6 +165,11 @@ func (j *fastJob) multiply(i int) {
 		}
 		j.store(m, matrix, panel, lo, hi)
 	}
+	j.made(matrix, lo, hi, p0, p1)
+}
+
+// made calls then for the columns of some panels of rows from lo to hi-1.
+func (j *fastJob) made(matrix, lo, hi, p0, p1 int) {
 	switch from, to := p0*j.columns, min(p1*j.columns, j.n); {
 	case j.then == nil:
 	case to-from == j.n: // whole rows
