@@ -60,7 +60,9 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 		return false
 	case c.Mode.BiasApart() || y.Format == fp16.Float64:
 		return false
-	case y.C() < manyOutputs && !(p.together(y.C()) && finite(x.Data)), y.C() >= manyOutputs && usual && pixels > fewPixels:
+	case y.C() >= manyOutputs && usual && pixels > fewPixels:
+		return false
+	case y.C() < manyOutputs && !(p.together(y.C()) && finite(x.Data)):
 		return false
 	}
 	weights := c.columns(p)

@@ -11,9 +11,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestFewOutputs: convolutions of few outputs, of which a product's row has several pixels, have the bits of those whose
-// weights are no constants, which are convolved: in every mode and instruction set, with any stride, with lines that
-// end within a row, and with numbers that are not finite.
+// TestFewOutputs: convolutions of few outputs, of which a product's row has several pixels, have the bits
+// of those whose weights are no constants, which are convolved: in every mode and instruction set, with any
+// stride, with lines that end within a row, and with numbers that are not finite.
 func TestFewOutputs(t *testing.T) {
 	isa := asm.ISA()
 	defer asm.Use(isa)
