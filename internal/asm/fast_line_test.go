@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestFastLine: a row alone has the bits that it has in a group of rows, by one panel and by several, for every number of
-// blocks and with chains of several lengths, infinities and NaNs among them, and memory between guard values.
+// TestFastLine: a row alone has the bits that it has in a group of rows, by one panel and by several, for
+// every number of blocks and with chains of several lengths, infinities and NaNs among them, and memory
+// between guard values.
 func TestFastLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	ran := 0

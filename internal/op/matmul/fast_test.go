@@ -58,7 +58,9 @@ func TestFast(t *testing.T) {
 func TestFastBatch(t *testing.T) {
 	defer asm.Use(asm.ISA())
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, s := range [][3]int{{1, 1, 1}, {1, 260, 300}, {2, 129, 160}, {3, 17, 5}, {7, 40, 131}, {14, 64, 33}, {29, 130, 40}, {200, 9, 70}} {
+	for _, s := range [][3]int{
+		{1, 1, 1}, {1, 260, 300}, {2, 129, 160}, {3, 17, 5}, {7, 40, 131}, {14, 64, 33}, {29, 130, 40}, {200, 9, 70},
+	} {
 		m, k, n := s[0], s[1], s[2]
 		a, b := random(r, fp16.Float32, 2, 3, m, k), random(r, fp16.Float32, 3, k, n)
 		a.Data[k/2] = math.Inf(1)
