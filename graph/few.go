@@ -69,6 +69,12 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 	if weights == nil {
 		return false
 	}
+	p.multiply(y, weights)
+	return true
+}
+
+// multiply sets y to the products of what is read with weights.
+func (p *patches) multiply(y *tensor.Tensor, weights *matmul.Kernel) {
 	p.layTaps()
 	inner, outputs := weights.Shape()
 	each, rows := max(leastRows, patchNumbers/inner/leastRows*leastRows), y.N()*y.H()*p.across
@@ -76,13 +82,12 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 		w := pixelRowsPool.Get().(*pixelRows)
 		defer pixelRowsPool.Put(w)
 		first, n := i*each, min(each, rows-i*each)
-		matrix(&w.rows, x.Format, n, inner)
+		matrix(&w.rows, p.x.Format, n, inner)
 		p.rows(w.rows.Data, first, n)
 		matrix(&w.sums, y.Format, n, outputs)
 		weights.Forward(&w.sums, &w.rows)
 		p.store(y, w.sums.Data, first, n)
 	})
-	return true
 }
 
 // finite reports whether all numbers are.
@@ -137,8 +142,12 @@ type patches struct {
 }
 
 func newPatches(x, y *tensor.Tensor, kh, kw int, g conv.Params) *patches {
-	return &patches{x: x, oh: y.H(), ow: y.W(), kh: kh, kw: kw, stride: g.Stride, step: g.Dilation, top: g.Pad[0],
-		left: g.Pad[1], several: 1, across: y.W(), wide: kw}
+	p := &patches{x: x, oh: y.H(), ow: y.W(), kh: kh, kw: kw, top: g.Pad[0], left: g.Pad[1], several: 1, across: y.W(),
+		wide: kw}
+	for axis := range p.step {
+		p.stride[axis], p.step[axis] = max(g.Stride[axis], 1), max(g.Dilation[axis], 1)
+	}
+	return p
 }
 
 // together takes several pixels at a time for that many outputs each, and reports whether it is worth it: of the

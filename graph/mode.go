@@ -25,7 +25,7 @@ type Mode struct {
 
 // ParseMode returns the mode of a precision (float64, float32, tf32, float16 or
 // bfloat16; "tf32:away" and "tf32:truncate" name the other roundings that
-// devices have for TF32 operands, "float32:fast" and "float32:fast-5" the arithmetic of
+// devices have for TF32 operands, "float32:fast" and "float32:fast-6" the arithmetic of
 // [FastContract]) and an autocast (see [ParseAutocast]; "" is
 // CUDA's, or none where the precision has none). Unknown names, an autocast
 // for a precision without one and float16 on a CPU of PyTorch 1.13, which has
@@ -79,7 +79,7 @@ func (m Mode) Check() error {
 	return nil
 }
 
-// String returns the canonical name of the mode, such as "float32", "float32:fast-5",
+// String returns the canonical name of the mode, such as "float32", "float32:fast-6",
 // "tf32:away" or "float16/autocast-cuda".
 func (m Mode) String() string {
 	s := m.Precision.String()
@@ -120,4 +120,4 @@ const Contract = "1"
 // FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations in a written order, for
 // convolutions, products, norms, softmax and GELU. Its results have the same bits everywhere too; they are not rounded
 // once.
-const FastContract = "fast-5"
+const FastContract = "fast-6"

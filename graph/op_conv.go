@@ -172,8 +172,8 @@ func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (c Conv) Eval(call *Call) error {
-	if k, kh, kw := call.program.FastPatches(call.node); k != nil {
-		call.patches(k, kh, kw)
+	if k, w := call.program.patches(call.node); k != nil {
+		call.patches(k, w)
 		return nil
 	}
 	kh, kw := call.in[1].H(), call.in[1].W()

@@ -196,19 +196,33 @@ func (c *compiler) ordered(f *flat) *flat {
 	c.p.passes = append(c.p.passes,
 		&flatPass{p: c.p, dst: dst, uses: []*flat{f}, make: lines(n, func(r *flatPass, lo, hi int) {
 			dst, src := r.dst.numbers(), f.numbers()
+			at, line := 0, lo/n
+			var few [8]int
+			places := few[:] // of the line, along each axis
+			if last > len(few) {
+				places = make([]int, last)
+			}
+			for a := last - 1; a >= 0; a-- {
+				places[a] = line % f.shape[a]
+				at += places[a] * f.steps[a]
+				line /= f.shape[a]
+			}
 			for ; lo < hi; lo += n {
-				at, line := 0, lo/n
-				for a := last - 1; a >= 0; a-- {
-					at += line % f.shape[a] * f.steps[a]
-					line /= f.shape[a]
-				}
 				to := dst[lo:][:n]
-				if step == 1 {
+				if step == 1 && n > 8 {
 					copy(to, src[at:])
-					continue
+				} else {
+					for k := range to {
+						to[k] = src[at+k*step]
+					}
 				}
-				for k := range to {
-					to[k] = src[at+k*step]
+				for a := last - 1; a >= 0; a-- {
+					at += f.steps[a]
+					if places[a]++; places[a] < f.shape[a] {
+						break
+					}
+					at -= places[a] * f.steps[a]
+					places[a] = 0
 				}
 			}
 		})})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/matmul"
 	"github.com/refrun/refrun/internal/op/reduce"
 	"github.com/refrun/refrun/tensor"
@@ -27,9 +28,8 @@ func (c *compiler) flatNode(i int, d *describer) bool {
 		})
 		return true
 	}
-	if k, kh, kw := program.FastPatches(i); k != nil && made(n.In[0]) {
-		c.flatPatches(i, d, k, kh, kw)
-		return true
+	if k, g, kh, kw := program.FastPatches(i); k != nil && made(n.In[0]) {
+		return c.flatPatches(i, d, k, g, kh, kw)
 	}
 	switch constant := func(v int) bool { return c.g.Values[v].Const != nil }; {
 	case program.FastProduct(i) && !slices.ContainsFunc(n.In, constant):
@@ -53,24 +53,65 @@ func (c *compiler) flatNode(i int, d *describer) bool {
 	return c.flatSeen(i, d) || c.flatPieces(i, d)
 }
 
-// flatPatches compiles a convolution that is a product of windows with its weights.
-func (c *compiler) flatPatches(i int, d *describer, k *matmul.Kernel, kh, kw int) {
+// mostWindows is how many numbers the windows of a convolution have at most that are laid out at once.
+const mostWindows = 1 << 24
+
+// flatPatches compiles a convolution that is a product of windows with its weights, if these are not too many.
+func (c *compiler) flatPatches(i int, d *describer, k *matmul.Kernel, g conv.Params, kh, kw int) bool {
 	n := &c.g.Nodes[i]
-	x, s, to := c.inOrder(c.values[n.In[0]]), c.values[n.In[0]].of.Shape, c.p.program.Type(n.Out[0]).Shape
-	height, width := s[2], s[3]
-	seen := &flat{shape: []int{to[0], to[2], to[3], s[1], kh, kw}, root: x.root, place: x.place,
-		steps: []int{s[1] * height * width, kh * width, kw, height * width, width, 1}}
+	to := c.p.program.Type(n.Out[0]).Shape
+	inner, outputs := k.Shape()
+	rows := tensor.Size(to) / outputs
+	if rows > mostWindows/inner {
+		return false
+	}
+	x, s := c.inOrder(c.values[n.In[0]]), asImage(c.values[n.In[0]].of.Shape)
+	if g.Pad != [4]int{} { // of lines
+		x = c.beside(x, s[3], g.Pad[1], g.Pad[3])
+		s[3] += g.Pad[1] + g.Pad[3]
+	}
+	height, width, of := s[2], s[3], asImage(to)
+	down, along := max(g.Stride[0], 1)*width, max(g.Stride[1], 1)
+	seen := &flat{shape: []int{of[0], of[2], of[3], s[1], kh, kw}, root: x.root, place: x.place,
+		steps: []int{s[1] * height * width, down, along, height * width, width, max(g.Dilation[1], 1)}}
 	windows := c.ordered(seen)
-	dst := c.newFlat([]int{to[0], to[2], to[3], to[1]})
+	dst := c.newFlat([]int{of[0], of[2], of[3], of[1]})
 	c.flatPass(i, d, "fast product", dst, []*flat{windows}, func(r *flatPass) func() {
-		rows := to[0] * to[2] * to[3]
 		piece := r.piece
 		return func() { k.ForwardSingles(r.dst.numbers(), windows.numbers(), rows, piece) }
 	})
 	// What it makes has the channels last: the value sees them before lines and columns.
-	y := c.values[n.Out[0]]
+	y, last := c.values[n.Out[0]], dst.steps[1:3]
+	if len(to) == 3 {
+		last = last[1:]
+	}
 	y.lines = nil
-	y.flat = &flat{shape: to, root: dst, steps: []int{dst.steps[0], dst.steps[3], dst.steps[1], dst.steps[2]}}
+	y.flat = &flat{shape: to, root: dst, steps: append([]int{dst.steps[0], dst.steps[3]}, last...)}
+	return true
+}
+
+// asImage returns the shape of lines as that of images of one line.
+func asImage(shape []int) []int {
+	if len(shape) == 3 {
+		return []int{shape[0], shape[1], 1, shape[2]}
+	}
+	return slices.Clone(shape)
+}
+
+// beside adds the pass that makes lines of n numbers longer, by zeros on both sides.
+func (c *compiler) beside(x *flat, n, before, after int) *flat {
+	long := before + n + after
+	dst := c.newFlat([]int{x.size() / n, long})
+	c.p.passes = append(c.p.passes,
+		&flatPass{p: c.p, dst: dst, uses: []*flat{x}, make: lines(long, func(r *flatPass, lo, hi int) {
+			for ; lo < hi; lo += long {
+				to := r.dst.numbers()[lo:][:long]
+				clear(to[:before])
+				copy(to[before:], x.numbers()[lo/long*n:][:n])
+				clear(to[before+n:])
+			}
+		})})
+	return dst
 }
 
 // flatProduct compiles a product of two matrices, or of many.

@@ -59,7 +59,7 @@ var labels = []string{
 	"check of ",
 	"all float16",
 	"float32:fast",
-	"float32:fast-5",
+	"float32:fast-6",
 	"all bfloat16",
 	"a million random float32",
 	"all float32",

@@ -8,7 +8,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// The float32 arithmetic of the contract "fast, version 5" (docs/NUMERICS.md, section
+// The float32 arithmetic of the contract "fast, version 6" (docs/NUMERICS.md, section
 // 13): convolutions with odd square windows, padded by half of them, by Winograd's method
 // or tap by tap. Every operation is written down in fast_plain.go, and that is the
 // definition; the kernels of package asm do the same operations in the same order, many
