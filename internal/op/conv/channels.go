@@ -3,9 +3,11 @@ package conv
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/tensor"
 )
 
 // channels is a convolution of each channel by itself, of images: any window, strides, dilations and padding. Eight
@@ -67,6 +69,33 @@ func (k *Kernel) channels() *channelWeights {
 	}
 	k.byChannel = w
 	return w
+}
+
+// beside reports whether there are zeros beside an image, and no more than a window reads.
+func (k *Kernel) beside(p Params) bool {
+	for axis, n := range [2]int{k.kh, k.kw} {
+		if _, dilation := p.steps(axis); max(p.Pad[axis], p.Pad[axis+2]) > dilation*(n-1) {
+			return false
+		}
+	}
+	return p.Padding == Zeros
+}
+
+// forwardChannels is Forward of each channel by itself, by way of images.
+func (k *Kernel) forwardChannels(dst, src *tensor.Tensor, p Params) {
+	if src.N() != dst.N() || src.C() != k.ic || dst.C() != k.oc {
+		panic("conv: source, kernel and destination differ in samples or channels")
+	}
+	memory := imagePool.Get().(*images)
+	defer imagePool.Put(memory)
+	n, c, h, w, frame := src.N(), k.ic, src.H(), src.W(), slices.Max(p.Pad[:])
+	from := NewImage(src.Format, n, c, h, w, frame, aligned(&memory.src, ImageSize(n, c, h, w, frame)))
+	to := NewImage(dst.Format, n, c, dst.H(), dst.W(), 0, aligned(&memory.dst, ImageSize(n, c, dst.H(), dst.W(), 0)))
+	from.From(src)
+	from.FillFrame(p.Padding)
+	asm.Ran("convolution by channel " + asm.ISA())
+	runChannels(k, p, to, from, &memory.space)
+	to.To(dst)
 }
 
 // runChannels convolves src, whose frame holds the padding, into dst.

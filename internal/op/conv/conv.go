@@ -122,6 +122,10 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 		k.forwardFast(dst, src, p)
 		return
 	}
+	if k.channelwise(dst.Format) && dst.N() > 0 && src.Format != fp16.Float64 && k.beside(p) {
+		k.forwardChannels(dst, src, p)
+		return
+	}
 	apply(dst, src, k, paddedAxis(src.H(), k.kh, oh, &p, 0), paddedAxis(src.W(), k.kw, ow, &p, 1))
 }
 
