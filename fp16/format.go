@@ -92,6 +92,10 @@ func (f Format) Decide(y, bound float64) (float64, bool) {
 	if !(w <= math.MaxFloat64) {
 		return 0, false
 	}
+	if f == Float32 { // without calls
+		lo, hi := float32(y-w), float32(y+w)
+		return float64(lo), math.Float32bits(lo) == math.Float32bits(hi)
+	}
 	lo, hi := f.Round(y-w), f.Round(y+w)
 	return lo, math.Float64bits(lo) == math.Float64bits(hi)
 }

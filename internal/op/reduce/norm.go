@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -86,22 +87,72 @@ func norm2(line []float64, f fp16.Format) float64 {
 // [Sum].
 func SumSquares(dst, src *tensor.Tensor, axes ...int) {
 	f := dst.Format
+	checkFormats(dst, src)
+	if squareColumns(dst, src, axes) {
+		return
+	}
 	lines(dst, src, axes, func(line []float64) float64 {
 		sum := 0.0
 		for _, x := range line {
 			sum += float64(x * x)
 		}
-		if f == fp16.Float64 || sum-sum != 0 {
-			return sum
-		}
-		rounded, ok := f.Decide(sum, 1.0001*u*float64(float64(len(line))*sum))
-		if !ok {
-			var m exact.Moments
-			m.Add(line)
-			return m.Squares()
-		}
-		return rounded
+		return squares(f, sum, line)
 	})
+}
+
+// squares returns the sum of a line's squares by that in float64, rounded or to be rounded.
+func squares(f fp16.Format, sum float64, line []float64) float64 {
+	if f == fp16.Float64 || sum-sum != 0 {
+		return sum
+	}
+	rounded, ok := f.Decide(sum, 1.0001*u*float64(float64(len(line))*sum))
+	if !ok {
+		var m exact.Moments
+		m.Add(line)
+		return m.Squares()
+	}
+	return rounded
+}
+
+// squareColumns is SumSquares along axes that are neighbours and not the last ones, as totals.columns has
+// sums. It is false for other axes.
+func squareColumns(dst, src *tensor.Tensor, axes []int) bool {
+	outer, n, inner := split(src.Shape, axes)
+	if n == 0 || inner < 2 || outer == 0 || len(dst.Data) != outer*inner {
+		return false
+	}
+	f, scale := dst.Format, 1.0001*u*float64(n)
+	const most = 1 << 12 // of a row at a time
+	parts := (inner + most - 1) / most
+	par.For(outer*parts, func(i int) {
+		w := newSpace(most + n)
+		defer spaces.Put(w)
+		o, first := i/parts, i%parts*most
+		sums, line := w.x[:min(most, inner-first)], w.x[most:]
+		clear(sums)
+		x := src.Data[o*n*inner+first : (o+1)*n*inner]
+		for at := 0; at < len(x); at += inner {
+			for j, v := range x[at:][:len(sums)] {
+				sums[j] += float64(v * v)
+			}
+		}
+		to := dst.Data[o*inner+first:][:len(sums)]
+		for j, v := range sums {
+			if f == fp16.Float32 {
+				w := float64(float64(scale*v)*(1+0x1p-50)) + float64(0x1p-52*v)
+				lo, hi := float32(v-w), float32(v+w)
+				if math.Float32bits(lo) == math.Float32bits(hi) && lo-lo == 0 {
+					to[j] = float64(lo)
+					continue
+				}
+			}
+			for k := range line {
+				line[k] = x[k*inner+j]
+			}
+			to[j] = f.Round(squares(f, v, line))
+		}
+	})
+	return true
 }
 
 // Max sets dst to the greatest numbers of src along axes; dst is as in [Sum]. A NaN wins, and
