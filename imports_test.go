@@ -87,8 +87,8 @@ var inward = map[string][]string{
 		"noise", "plan", "safetensors", "tensor",
 	},
 	"onnx": {
-		"fp16", "graph", "internal/disk", "internal/exact", "internal/fault", "internal/memory", "internal/op/act",
-		"internal/op/pointwise", "tensor",
+		"fp16", "graph", "internal/disk", "internal/elem", "internal/exact", "internal/fault", "internal/memory",
+		"internal/op/act", "internal/op/pointwise", "tensor",
 	},
 	"network": {
 		"fp16", "graph", "internal/fault", "internal/op/pointwise", "internal/strict", "safetensors", "tensor",

@@ -51,7 +51,8 @@ func init() {
 		"OneHot": opOneHot,
 		// what is known
 		"Constant": opConstant, "ConstantOfShape": opConstantOfShape, "Shape": opShape, "Size": opSize,
-		"Range": opRange, "EyeLike": opEyeLike, "NonZero": opNonZero, "If": opIf, "Scan": opScan, "Loop": opLoop,
+		"Range": opRange, "EyeLike": opEyeLike, "NonZero": opNonZero, "Compress": opCompress, "Unique": opUnique,
+		"MelWeightMatrix": opMelWeightMatrix, "If": opIf, "Scan": opScan, "Loop": opLoop,
 		// sums, orders, norms
 		"ReduceSum": reduction("sum"), "ReduceMean": reduction("mean"), "ReduceProd": reduction("prod"),
 		"ReduceMax": reduction("amax"), "ReduceMin": reduction("amin"), "ReduceLogSumExp": reduction("logsumexp"),

@@ -29,7 +29,8 @@ OPERATIONS = set(
     MeanVarianceNormalization Mean ReduceSumSquare ReduceLogSum ReduceLogSumExp ReduceL1 ReduceL2
     MatMulInteger ConvInteger QLinearMatMul QLinearConv RotaryEmbedding
     LRN ReverseSequence Upsample
-    LSTM GRU RNN If Loop Scan STFT IsNaN IsInf HardSigmoid PRelu""".split()
+    LSTM GRU RNN If Loop Scan STFT IsNaN IsInf HardSigmoid PRelu
+    Unique Compress MelWeightMatrix""".split()
 )
 
 
