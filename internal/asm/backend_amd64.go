@@ -38,6 +38,9 @@ var backends = func() []backend {
 				pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, channels: &channelsAVX512,
 				singles: &singlesAVX512, units: &unitsAVX2, whole: &wholeAVX2, measure: &measureAVX2},
 		}, all...)
+		if cpuid.CPU.Supports(cpuid.AVX512VNNI) {
+			all[0].whole = &wholeVNNI
+		}
 	}
 	for i := range all[:len(all)-1] { // those with AVX
 		if cpuid.CPU.Supports(cpuid.SHA) {
@@ -304,7 +307,10 @@ var (
 	channelsAVX2   = Channels{channelsConvolveAVX2}
 )
 
-var wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2}
+var (
+	wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2}
+	wholeVNNI = Whole{Multiply: wholeMultiplyVNNI, MultiplyLine: wholeMultiplyLineVNNI}
+)
 
 var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Floor: unitFloorAVX2}
 

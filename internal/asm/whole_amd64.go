@@ -13,3 +13,13 @@ func wholeMultiplyAVX2(a *int16, line int, b *int16, pairs int, sums *int32)
 //
 //go:noescape
 func wholeMultiplyLineAVX2(a *int16, line int, b *int16, pairs int, sums *int32)
+
+// wholeMultiplyVNNI multiplies whole numbers: see asm/whole.go.
+//
+//go:noescape
+func wholeMultiplyVNNI(a *int16, line int, b *int16, pairs int, sums *int32)
+
+// wholeMultiplyLineVNNI multiplies whole numbers: see asm/whole.go.
+//
+//go:noescape
+func wholeMultiplyLineVNNI(a *int16, line int, b *int16, pairs int, sums *int32)

@@ -88,3 +88,137 @@ wholeMultiplyLineAVX2pair:
 	VMOVDQU      Y1, 32(BX)
 	VZEROUPPER
 	RET
+
+// func wholeMultiplyVNNI(a *int16, line int, b *int16, pairs int, sums *int32)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·wholeMultiplyVNNI(SB), NOSPLIT, $0-40
+	MOVQ   a+0(FP), AX
+	MOVQ   b+16(FP), CX
+	MOVQ   pairs+24(FP), DX
+	MOVQ   sums+32(FP), BX
+	MOVQ   line+8(FP), SI
+	MOVQ   AX, DI
+	ADDQ   SI, DI
+	MOVQ   DI, R8
+	ADDQ   SI, R8
+	MOVQ   R8, R9
+	ADDQ   SI, R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ   $0x02, DX
+	JL     wholeMultiplyVNNIrest
+
+wholeMultiplyVNNIpairs:
+	VMOVDQU32    (CX), Z9
+	VPBROADCASTD (AX), Z8
+	VPDPWSSD     Z9, Z8, Z0
+	VPBROADCASTD (DI), Z8
+	VPDPWSSD     Z9, Z8, Z1
+	VPBROADCASTD (R8), Z8
+	VPDPWSSD     Z9, Z8, Z2
+	VPBROADCASTD (R9), Z8
+	VPDPWSSD     Z9, Z8, Z3
+	VMOVDQU32    64(CX), Z9
+	VPBROADCASTD 4(AX), Z8
+	VPDPWSSD     Z9, Z8, Z4
+	VPBROADCASTD 4(DI), Z8
+	VPDPWSSD     Z9, Z8, Z5
+	VPBROADCASTD 4(R8), Z8
+	VPDPWSSD     Z9, Z8, Z6
+	VPBROADCASTD 4(R9), Z8
+	VPDPWSSD     Z9, Z8, Z7
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          wholeMultiplyVNNIpairs
+
+wholeMultiplyVNNIrest:
+	ADDQ $0x02, DX
+	JZ   wholeMultiplyVNNIsums
+
+wholeMultiplyVNNIpair:
+	VMOVDQU32    (CX), Z9
+	VPBROADCASTD (AX), Z8
+	VPDPWSSD     Z9, Z8, Z0
+	VPBROADCASTD (DI), Z8
+	VPDPWSSD     Z9, Z8, Z1
+	VPBROADCASTD (R8), Z8
+	VPDPWSSD     Z9, Z8, Z2
+	VPBROADCASTD (R9), Z8
+	VPDPWSSD     Z9, Z8, Z3
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         DX
+	JNZ          wholeMultiplyVNNIpair
+
+wholeMultiplyVNNIsums:
+	VPADDD    Z4, Z0, Z0
+	VMOVDQU32 Z0, (BX)
+	VPADDD    Z5, Z1, Z1
+	VMOVDQU32 Z1, 64(BX)
+	VPADDD    Z6, Z2, Z2
+	VMOVDQU32 Z2, 128(BX)
+	VPADDD    Z7, Z3, Z3
+	VMOVDQU32 Z3, 192(BX)
+	VZEROUPPER
+	RET
+
+// func wholeMultiplyLineVNNI(a *int16, line int, b *int16, pairs int, sums *int32)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·wholeMultiplyLineVNNI(SB), NOSPLIT, $0-40
+	MOVQ   a+0(FP), AX
+	MOVQ   b+16(FP), CX
+	MOVQ   pairs+24(FP), DX
+	MOVQ   sums+32(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x04, DX
+	JL     wholeMultiplyLineVNNIrest
+
+wholeMultiplyLineVNNIpairs:
+	VPBROADCASTD (AX), Z4
+	VPDPWSSD     (CX), Z4, Z0
+	VPBROADCASTD 4(AX), Z4
+	VPDPWSSD     64(CX), Z4, Z1
+	VPBROADCASTD 8(AX), Z4
+	VPDPWSSD     128(CX), Z4, Z2
+	VPBROADCASTD 12(AX), Z4
+	VPDPWSSD     192(CX), Z4, Z3
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, DX
+	JGE          wholeMultiplyLineVNNIpairs
+
+wholeMultiplyLineVNNIrest:
+	ADDQ $0x04, DX
+	JZ   wholeMultiplyLineVNNIsums
+
+wholeMultiplyLineVNNIpair:
+	VPBROADCASTD (AX), Z4
+	VPDPWSSD     (CX), Z4, Z0
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNZ          wholeMultiplyLineVNNIpair
+
+wholeMultiplyLineVNNIsums:
+	VPADDD    Z1, Z0, Z0
+	VPADDD    Z2, Z0, Z0
+	VPADDD    Z3, Z0, Z0
+	VMOVDQU32 Z0, (BX)
+	VZEROUPPER
+	RET

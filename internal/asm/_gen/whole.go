@@ -6,10 +6,89 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// whole writes all kernels of asm.Whole. They are of AVX2, for AVX-512 too.
+// whole writes all kernels of asm.Whole: of AVX2, for AVX-512 too, and of AVX-512 with VNNI.
 func whole() {
 	wholeLines("Multiply", 4)
 	wholeLines("MultiplyLine", 1)
+	wholeLinesVNNI("Multiply", 4, 2)
+	wholeLinesVNNI("MultiplyLine", 1, 4)
+}
+
+// wholeLinesVNNI is wholeLines with a register for 16 columns, in which one instruction multiplies and adds. Sums of so
+// many pairs are apart, so that no instruction waits for the one before.
+func wholeLinesVNNI(name string, lines, apart int) {
+	name = "whole" + name + "VNNI"
+	TEXT(name, NOSPLIT, "func(a *int16, line int, b *int16, pairs int, sums *int32)")
+	Pragma("noescape")
+	Doc(name + " multiplies whole numbers: see asm/whole.go.")
+	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	pairs, sums := Load(Param("pairs"), GP64()), Load(Param("sums"), GP64())
+	bases := []reg.Register{a}
+	if lines > 1 {
+		line := Load(Param("line"), GP64())
+		for l := range lines - 1 {
+			at := GP64()
+			MOVQ(bases[l], at)
+			ADDQ(line, at)
+			bases = append(bases, at)
+		}
+	}
+	var acc [][]reg.VecVirtual
+	for range apart {
+		var of []reg.VecVirtual
+		for range lines {
+			s := ZMM()
+			VPXORD(s, s, s)
+			of = append(of, s)
+		}
+		acc = append(acc, of)
+	}
+	left, right := ZMM(), ZMM()
+	multiply := func(pair int) {
+		if lines > 1 {
+			VMOVDQU32(Mem{Base: b, Disp: 64 * pair}, right)
+		}
+		for l, at := range bases {
+			VPBROADCASTD(Mem{Base: at, Disp: 4 * pair}, left)
+			if lines > 1 {
+				VPDPWSSD(right, left, acc[pair][l])
+			} else {
+				VPDPWSSD(Mem{Base: b, Disp: 64 * pair}, left, acc[pair][l])
+			}
+		}
+	}
+	step := func(n int) {
+		ADDQ(U32(uint32(64*n)), b)
+		for _, at := range bases {
+			ADDQ(Imm(uint64(4*n)), at)
+		}
+	}
+	SUBQ(Imm(uint64(apart)), pairs)
+	JL(LabelRef(name + "rest"))
+	Label(name + "pairs")
+	for pair := range apart {
+		multiply(pair)
+	}
+	step(apart)
+	SUBQ(Imm(uint64(apart)), pairs)
+	JGE(LabelRef(name + "pairs"))
+	Label(name + "rest")
+	ADDQ(Imm(uint64(apart)), pairs)
+	JZ(LabelRef(name + "sums"))
+	Label(name + "pair")
+	multiply(0)
+	step(1)
+	DECQ(pairs)
+	JNZ(LabelRef(name + "pair"))
+	Label(name + "sums")
+	for l := range lines {
+		for k := 1; k < apart; k++ {
+			VPADDD(acc[k][l], acc[0][l], acc[0][l])
+		}
+		VMOVDQU32(acc[0][l], Mem{Base: sums, Disp: 64 * l})
+	}
+	VZEROUPPER()
+	RET()
 }
 
 // wholeLines multiplies so many lines of a by a panel of b, of 16 columns: see asm/whole.go. Two terms of a line
