@@ -157,13 +157,16 @@ func (all sessions) answer(m *safetensors.File) ([]*safetensors.Tensor, map[stri
 			all[m.Metadata["id"]] = s
 		}
 		return nil, said, err
-	case do != "apply" && do != "run":
-		return nil, nil, fmt.Errorf("do: %.60q: want open, apply or run", do)
+	case do != "apply" && do != "run" && do != "check":
+		return nil, nil, fmt.Errorf("do: %.60q: want open, apply, run or check", do)
 	case s == nil:
 		return nil, nil, fmt.Errorf("do: %s: no operator: want open first", do)
 	case do == "apply":
 		y, took, err := s.apply(m)
 		return y, map[string]string{"seconds": fmt.Sprint(took.Seconds())}, err
+	case do == "check":
+		said, err := s.checkForces(m)
+		return nil, said, err
 	case s.net != nil:
 		return nil, nil, errors.New("do: run: a network has no steps: want an operator")
 	default:

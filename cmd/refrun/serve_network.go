@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/grad"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/noise"
 	graphplan "github.com/refrun/refrun/plan"
@@ -17,6 +19,7 @@ import (
 // servedNetwork is a network that was opened, in one mode.
 type servedNetwork struct {
 	net     *network.Network
+	graph   *graph.Graph    // the network's, with gradients if they are wanted
 	types   []graph.Type    // of its inputs, in the mode
 	program *graph.Program  // in float64
 	plan    *graphplan.Plan // in other modes
@@ -41,16 +44,16 @@ func (s *session) openNetwork(m *safetensors.File) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("precision: %w", err)
 	}
-	n := &servedNetwork{net: net, types: net.Types()}
-	if mode.Precision == fp16.Float64 {
-		for i := range n.types {
-			if n.types[i].Format != fp16.Int64 {
-				n.types[i].Format = fp16.Float64
-			}
+	n := &servedNetwork{net: net, types: typesIn(net, mode), graph: net.Graph}
+	if names := m.Metadata["gradients"]; names != "" {
+		if err := n.differentiate(mode, strings.Split(names, ",")); err != nil {
+			return nil, fmt.Errorf("gradients: %w", err)
 		}
-		n.program, err = net.Graph.Infer(mode, n.types...)
+	}
+	if mode.Precision == fp16.Float64 {
+		n.program, err = n.graph.Infer(mode, n.types...)
 	} else {
-		n.plan, err = graphplan.New(net.Graph, mode, n.types...)
+		n.plan, err = graphplan.New(n.graph, mode, n.types...)
 	}
 	if err != nil {
 		return nil, err
@@ -61,26 +64,69 @@ func (s *session) openNetwork(m *safetensors.File) (map[string]string, error) {
 	}, nil
 }
 
-// apply evaluates the network for its inputs by their names. The answer has "output0",
-// "output1", ..., and how long it took.
-func (n *servedNetwork) apply(m *safetensors.File) ([]*safetensors.Tensor, time.Duration, error) {
-	in := make([]*tensor.Tensor, len(n.types))
+// typesIn returns the types of a network's inputs in a mode.
+func typesIn(net *network.Network, mode graph.Mode) []graph.Type {
+	types := net.Types()
+	for i := range types {
+		if mode.Precision == fp16.Float64 && types[i].Format != fp16.Int64 {
+			types[i].Format = fp16.Float64
+		}
+	}
+	return types
+}
+
+// differentiate adds outputs: the gradients of the first one, or of the sum of its numbers, by some inputs.
+func (n *servedNetwork) differentiate(mode graph.Mode, names []string) (err error) {
+	var by []int
+	for _, name := range names {
+		at, err := n.inputNamed(name)
+		if err != nil {
+			return err
+		}
+		by = append(by, n.graph.Inputs[at])
+	}
+	n.graph, err = grad.Of(n.graph, mode, n.graph.Outputs[0], by, n.types...)
+	return err
+}
+
+// inputNamed returns the place of an input.
+func (n *servedNetwork) inputNamed(name string) (int, error) {
+	at := slices.IndexFunc(n.net.Inputs, func(in network.Input) bool { return in.Name == name })
+	if at < 0 {
+		return 0, fmt.Errorf("%.80q: no input of the network", name)
+	}
+	return at, nil
+}
+
+// given reads the network's inputs by their names, in the formats of types.
+func (n *servedNetwork) given(m *safetensors.File, types []graph.Type) ([]*tensor.Tensor, error) {
+	in := make([]*tensor.Tensor, len(types))
 	for i, of := range n.net.Inputs {
 		t, err := m.Tensor(of.Name)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if in[i], err = network.TensorOf(t); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", of.Name, err)
+			return nil, fmt.Errorf("%s: %w", of.Name, err)
 		}
 		if !slices.Equal(t.Shape, of.Type.Shape) {
-			return nil, 0, fmt.Errorf("%s: shape %v: want %v", of.Name, t.Shape, of.Type.Shape)
+			return nil, fmt.Errorf("%s: shape %v: want %v", of.Name, t.Shape, of.Type.Shape)
 		}
-		want := n.types[i].Format
+		want := types[i].Format
 		if in[i].Format != of.Type.Format && in[i].Format != want {
-			return nil, 0, fmt.Errorf("%s: %v numbers: want %s", of.Name, in[i].Format, of.Dtype)
+			return nil, fmt.Errorf("%s: %v numbers: want %s", of.Name, in[i].Format, of.Dtype)
 		}
 		in[i].Format = want // float64 holds the others
+	}
+	return in, nil
+}
+
+// apply evaluates the network for its inputs by their names. The answer has "output0",
+// "output1", ..., and how long it took.
+func (n *servedNetwork) apply(m *safetensors.File) ([]*safetensors.Tensor, time.Duration, error) {
+	in, err := n.given(m, n.types)
+	if err != nil {
+		return nil, 0, err
 	}
 	began := time.Now()
 	out, err := n.evaluate(in)
@@ -104,7 +150,7 @@ func (n *servedNetwork) evaluate(in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 		return n.program.Run(new(graph.Run), in...)
 	}
 	var out []*tensor.Tensor
-	for i := range n.net.Graph.Outputs {
+	for i := range n.graph.Outputs {
 		t := n.plan.Type(i)
 		out = append(out, tensor.New(t.Format, t.Shape...))
 	}

@@ -214,7 +214,7 @@ func TestServeRefuses(t *testing.T) {
 		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
 	}
 	for i, want := range []string{
-		"do: apply: no operator: want open first", `do: "dance": want open, apply or run`, "case: ",
+		"do: apply: no operator: want open first", `do: "dance": want open, apply, run or check`, "case: ",
 		"/nowhere", "precision: unknown number format \"float12\"", "", "input", "input: shape [1 2 2]: want [N,C,H,W]",
 		"want [N,1,H,W]; these look like [N,H,W,C]", "input: F64 numbers: want float32",
 		"draw0: shape [1 2 2 2]: want [1 1 2 2]", "start: missing", "rollout: num_", "",

@@ -23,16 +23,21 @@ def network(name, shape=IMAGE):
 
 
 def build(name, seed=0):
-    """The module in evaluation mode, and a state. No parameter keeps a value that hides what follows it."""
+    """The module in evaluation mode, and a state. No parameter keeps a value that hides what is behind it."""
     make, shape = NETWORKS[name]
     torch.manual_seed(seed)
     module = make().eval()
     for m in module.modules():
         if getattr(m, "running_mean", None) is not None:
             m.running_mean.normal_(0, 0.3), m.running_var.uniform_(0.5, 1.5)
-    for p in module.parameters():  # those that start with zeros or ones: gates, the last layer, affine parts of norms
-        if p.dtype.is_floating_point and p.numel() > 1 and float(p.detach().std()) == 0:
+    for p in module.parameters():
+        if not p.dtype.is_floating_point or p.numel() < 2:
+            continue
+        size, inputs = float(p.detach().std()), p[0].numel()
+        if size == 0:  # gates, the last layer, affine parts of norms
             p.data += torch.randn_like(p) * 0.1
+        if p.dim() > 1 and size * inputs**0.5 < 0.1:  # a last layer that starts near zero: with it a network is its biases
+            p.data.normal_(0, inputs**-0.5)
     return module, torch.randn(shape)
 
 
@@ -375,12 +380,18 @@ entries(
         "swin_tiny_patch4_window7_224": timm(
             "swin_tiny_patch4_window7_224", img_size=32, window_size=4, embed_dim=24, depths=(2, 2), num_heads=(2, 4)
         ),
-        "mixer_s16_224": timm("mixer_s16_224", img_size=32),
+        "MlpMixer": lambda: flat(_mixer()),
         "convnextv2_atto": timm("convnextv2_atto", depths=(1, 1, 2, 1), dims=(8, 16, 24, 32)),
         "xcit_nano_12_p16_224": timm("xcit_nano_12_p16_224", embed_dim=32, depth=2, num_heads=4),
-        "nfnet_l0": timm("nfnet_l0"),
+        "nfnet_l0": timm("nfnet_l0", depths=(1, 1, 1, 1), channels=(16, 32, 48, 48), num_features=64, group_size=8),
     },
 )
+
+
+def _mixer():
+    from timm.models import MlpMixer
+
+    return MlpMixer(num_classes=_numbers(), img_size=32, patch_size=8, num_blocks=2, embed_dim=48)
 
 
 def vision(name, **more):
@@ -400,8 +411,8 @@ entries(
     "torchvision",
     {
         "resnet18": lambda: flat(vision("resnet18", num_classes=_numbers())()),
-        "swin_v2_t": lambda: flat(vision("swin_v2_t", num_classes=_numbers())()),
-        "vit_b_16": lambda: flat(_vit()),
+        "SwinTransformer, version 2": lambda: flat(_swin()),
+        "VisionTransformer": lambda: flat(_vit()),
         "fcn_resnet50": segmented("fcn_resnet50"),
         "lraspp_mobilenet_v3_large": segmented("lraspp_mobilenet_v3_large"),
     },
@@ -412,6 +423,14 @@ def _vit():
     from torchvision.models.vision_transformer import VisionTransformer
 
     return VisionTransformer(32, 8, 2, 4, 48, 96, num_classes=_numbers())
+
+
+def _swin():
+    from torchvision.models import swin_transformer as swin
+
+    block, merge = swin.SwinTransformerBlockV2, swin.PatchMergingV2
+    sizes = dict(patch_size=[2, 2], embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4])
+    return swin.SwinTransformer(**sizes, num_classes=_numbers(), block=block, downsample_layer=merge)
 
 
 # x-transformers: tokens with numbers.

@@ -172,7 +172,8 @@ def _returned(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any
 
         return keep
 
-    hooks = [m.register_forward_hook(hook(name)) for name, m in module.named_modules(remove_duplicate=False) if name]
+    named = [(name, m) for name, m in module.named_modules(remove_duplicate=False) if name and not isinstance(m, torch.jit.ScriptModule)]
+    hooks = [m.register_forward_hook(hook(name)) for name, m in named]
     try:
         module(*inputs, **kwargs)
     finally:
