@@ -187,6 +187,61 @@ func TestServeNetwork(t *testing.T) {
 	}
 }
 
+// TestServeForces: a network is opened with a gradient, and a device's forces are checked; the energy is the sum of
+// (x w)^2, so the force is -2 x w^2.
+func TestServeForces(t *testing.T) {
+	const net = `{"inputs": [{"name": "x", "shape": [2, 3]}], "nodes": [{"op": "mul", "name": "p", "in": ["x", "w"]},
+		{"op": "square", "name": "s", "in": ["p"]}, {"op": "sum", "name": "e", "in": ["s"]}], "outputs": ["e"]}`
+	x := func(i int) float64 { return float64(i+1) / 8 }
+	w := func(i int) float64 { return 1 + float64(i)/4 }
+	energy := func(i int) (e float64) {
+		for i := range 6 {
+			e += x(i) * w(i) * x(i) * w(i)
+		}
+		return e
+	}
+	open := func(gradients string) []byte {
+		return message(t, map[string]string{"do": "open", "id": "net", "graph": net, "precision": "float64",
+			"gradients": gradients}, servedTensor(t, "w", []int{2, 3}, w))
+	}
+	check := func(positions string, force float64, atoms int) []byte {
+		return message(t, map[string]string{"do": "check", "id": "net", "claim": "float32", "positions": positions},
+			servedTensor(t, "x", []int{2, 3}, x), servedTensor(t, "energy", []int{1}, energy),
+			servedTensor(t, "forces", []int{atoms, 3}, func(i int) float64 { return force * x(i) * w(i) * w(i) }))
+	}
+	apply := message(t, map[string]string{"do": "apply", "id": "net"}, servedTensor(t, "x", []int{2, 3}, x))
+	answers, r := served(t, open("x"), apply,
+		check("x", -2, 2), check("x", -1, 2), check("y", -2, 2), check("x", -2, 1), open("z"))
+	if r.code != 0 || len(answers) != 7 {
+		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
+	}
+	g, err := answers[1].Tensor("output1")
+	if err != nil {
+		t.Fatal(answers[1].Metadata)
+	}
+	v, err := g.Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range v {
+		if want := 2 * x(i) * w(i) * w(i); v[i] != want {
+			t.Errorf("gradient %d: %v, want %v", i, v[i], want)
+		}
+	}
+	for i, want := range []string{`{"verdict":"PASS"`, `{"verdict":"FAIL"`} {
+		if said := answers[2+i].Metadata["report"]; !strings.HasPrefix(said, want) {
+			t.Errorf("check %d: %v, want %s", i, answers[2+i].Metadata, want)
+		}
+	}
+	for i, want := range []string{
+		`positions: "y": no input`, "forces: shape [1 3]: want 6 numbers", `gradients: "z": no input`,
+	} {
+		if said := answers[4+i].Metadata["error"]; !strings.Contains(said, want) {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
+}
+
 // TestServeRefuses: what is wrong with a request is its answer, and the next one is served; what
 // is no message ends it.
 func TestServeRefuses(t *testing.T) {

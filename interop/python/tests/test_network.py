@@ -219,8 +219,49 @@ class Describe(unittest.TestCase):
         many = refrun.Unsupported([f"block.{k}: lstm: a recurrent network" for k in range(89)] + ["head: fft: complex numbers"])
         self.assertEqual(len(many.layers), 90)
         self.assertEqual(str(many), "90 operations are not supported (lstm 89, fft 1):\n  block.0: lstm: a recurrent network (and 88 more like it)\n  head: fft: complex numbers")
+        class Holds(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = torch.jit.script(nn.ReLU())
+
+            def forward(self, x):
+                return self.inner(x)
+
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "^inner: TorchScript: want"):
+            refrun.describe(Holds().eval(), (torch.randn(2),))
         with self.assertRaisesRegex(refrun.CaseError, "want 1, as the network"):
             refrun.describe(nn.Linear(2, 2), (torch.randn(2, 2),)).feed((torch.ones(2), torch.ones(2)))
+
+    def test_whole(self):
+        """Functions are not taken apart beside operations that are: softshrink would take signs, which jump."""
+        class M(nn.Module):
+            def forward(self, x):
+                return F.softshrink(F.interpolate(x.roll(1, 1), scale_factor=2, mode="linear"), 0.1)
+
+        ops = [n["op"] for n in refrun.describe(M(), (torch.randn(2, 3, 8),)).nodes]
+        self.assertIn("softshrink", ops)
+        self.assertFalse({"sign", "where", "index"} & set(ops), ops)
+        x = torch.randn(3, requires_grad=True)  # and torch's own gradients are as they were
+        F.softshrink(x, 0.0).sum().backward()
+        self.assertEqual(x.grad.tolist(), [1, 1, 1])
+
+    def test_bins(self):
+        """Whole numbers of rounded constants are constants, also where a logarithm of 0 is no number of theirs."""
+        class M(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(8, 1)
+
+            def forward(self, x):
+                n = (torch.arange(6)[:, None] - torch.arange(6)).abs()
+                far = 2 + (torch.log(n.float() / 2) * 2).long()
+                return x + self.table(torch.where(n < 2, n, far.clamp(max=7))).squeeze(-1)
+
+        m, x = M(), torch.randn(6, 6)
+        self.assertLessEqual(len(refrun.describe(m, (x,)).nodes), 3)
+        with torch.no_grad():
+            self.assertTrue(torch.equal(refrun.reference(m)(x), m(x)))
+
 
 class Traced(unittest.TestCase):
     """Kernels of a chain that torch.export follows, judged."""

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import copy
+import contextlib
 import json
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -57,16 +58,17 @@ class Calculator(calculator.Calculator):
 
     `inputs(atoms)` makes the tensors, `energy(**tensors)` is the energy, or several that add up. The tensor "positions"
     [N,3] is one of them, and forces are minus the gradient by it. `vectors` names the tensors that a strain changes,
-    lengths in space: "positions", and the periodic shifts of neighbours. Each size of the tensors is another graph,
+    lengths in space: "positions", and the periodic shifts of neighbours. `model` is a module that is followed in float64, and
+    is left as it is. Each size of the tensors is another graph,
     which torch.export makes first.
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
 
     def __init__(self, energy: Callable[..., torch.Tensor], inputs: Callable[[Atoms], Mapping[str, torch.Tensor]], *, vectors: Sequence[str] = (POSITIONS, "shifts"),
-                 precision: Optional[str] = "float64", threads: Optional[int] = None, isa: Optional[str] = None, **options: Any):
+                 precision: Optional[str] = "float64", model: Optional[nn.Module] = None, threads: Optional[int] = None, isa: Optional[str] = None, **options: Any):
         super().__init__(**options)
-        self._energy, self._inputs = _Energy(energy, vectors).eval(), inputs
+        self._energy, self._inputs, self._model = _Energy(energy, vectors), inputs, model
         self._precision = precision_name(precision) or "float64"
         self._server = Server(threads=threads, isa=isa)
         self._nets: Dict[str, _Opened] = {}
@@ -102,7 +104,8 @@ class Calculator(calculator.Calculator):
         key = repr([(k, t.dtype, tuple(t.shape)) for k, t in given.items()])
         of = self._nets.get(key)
         if of is None:
-            net = describe(self._energy, (given,))
+            with _widened(self._model):
+                net = describe(self._energy, (given,))
             of = _Opened(str(len(self._nets) % 32), net, [POSITIONS, *([STRAIN] if STRAIN in given else [])])
             self._nets = {k: v for k, v in self._nets.items() if v.key != of.key}
             graph = json.dumps({"version": 1, "inputs": net.inputs, "nodes": net.nodes, "outputs": net.outputs}, allow_nan=False)
@@ -142,46 +145,61 @@ def neighbours(atoms: Atoms, cutoff: float) -> Tuple[torch.Tensor, torch.Tensor,
 
 def mace(model: nn.Module, **options: Any) -> Calculator:
     """The calculator of a MACE model, made with `e3nn.set_optimization_defaults(jit_script_fx=False)`."""
-    numbers = [int(z) for z in model.atomic_numbers]
-    dtype, cutoff = next(model.parameters()).dtype, float(model.r_max)
+    dtype = next(model.parameters()).dtype
+    numbers, cutoff = [int(z) for z in model.atomic_numbers], float(model.r_max)
 
     def energy(**given: torch.Tensor) -> torch.Tensor:
         return model(given, compute_force=False)["energy"]
 
     def inputs(atoms: Atoms) -> Dict[str, torch.Tensor]:
         edges, cells, shifts = neighbours(atoms, cutoff)
-        n = len(atoms)
-        kinds = torch.eye(len(numbers), dtype=dtype)[_kinds(atoms, numbers)]
-        given = {"positions": torch.from_numpy(atoms.positions), "shifts": shifts, "unit_shifts": cells, "cell": torch.from_numpy(atoms.cell[:])}
-        return {**{k: t.to(dtype) for k, t in given.items()}, "edge_index": edges, "node_attrs": kinds,
-                "batch": torch.zeros(n, dtype=torch.int64), "ptr": torch.tensor([0, n])}
+        kinds = torch.eye(len(numbers), dtype=torch.float64)[_kinds(atoms, numbers)]
+        lengths = {"positions": torch.from_numpy(atoms.positions), "shifts": shifts, "cell": torch.from_numpy(atoms.cell[:])}
+        return {**{k: t.to(dtype).double() for k, t in lengths.items()}, "unit_shifts": cells, "edge_index": edges, "node_attrs": kinds,
+                "batch": torch.zeros(len(atoms), dtype=torch.int64), "ptr": torch.tensor([0, len(atoms)])}
 
-    return Calculator(energy, inputs, **options)
+    return Calculator(energy, inputs, model=model, **options)
 
 
 def sevennet(model: nn.Module, **options: Any) -> Calculator:
-    """The calculator of a SevenNet model."""
-    dtype, numbers = next(model.parameters()).dtype, list(model.type_map)
+    """The calculator of a SevenNet model, made with `e3nn.set_optimization_defaults(jit_script_fx=False)`."""
+    numbers = list(model.type_map)
+    model.set_is_batch_data(False)
 
     def energy(positions: torch.Tensor, shifts: torch.Tensor, edge_index: torch.Tensor, atomic_numbers: torch.Tensor) -> torch.Tensor:
-        data: Dict[str, Any] = {
-            "edge_vec": positions[edge_index[1]] - positions[edge_index[0]] + shifts, "edge_index": edge_index,
-            "atomic_numbers": atomic_numbers, "x": model._atomic_numbers_to_onehot(atomic_numbers),
-            "num_atoms": torch.tensor(len(atomic_numbers)),
-        }
+        kinds = model._atomic_numbers_to_onehot(atomic_numbers)
+        data: Dict[str, Any] = {"atomic_numbers": atomic_numbers, "x": kinds, "edge_index": edge_index, "num_atoms": torch.tensor(len(kinds)),
+                                "edge_vec": positions[edge_index[1]] - positions[edge_index[0]] + shifts}
         for name, module in model.named_children():
             if name != "force_output":  # which differentiates
                 data = module(data)
+                data.update({k: t.double() for k, t in data.items() if torch.is_floating_point(t)})
         return data["inferred_total_energy"]
 
     def inputs(atoms: Atoms) -> Dict[str, torch.Tensor]:
-        edges, _, shifts = neighbours(atoms, float(model.cutoff))
         _kinds(atoms, numbers)
-        return {"positions": torch.from_numpy(atoms.positions).to(dtype), "shifts": shifts.to(dtype), "edge_index": edges,
-                "atomic_numbers": torch.from_numpy(atoms.numbers)}
+        edges, _, shifts = neighbours(atoms, float(model.cutoff))
+        return {"positions": torch.from_numpy(atoms.positions), "shifts": shifts, "edge_index": edges, "atomic_numbers": torch.from_numpy(atoms.numbers)}
 
-    model.set_is_batch_data(False)
-    return Calculator(energy, inputs, **options)
+    return Calculator(energy, inputs, model=model, **options)
+
+
+@contextlib.contextmanager
+def _widened(model: Optional[nn.Module]) -> Iterator[None]:
+    """Has a model in float64, which holds the same numbers. It is no copy, as e3nn makes TorchScript of copies."""
+    if model is None:
+        yield
+        return
+    data = [(p, p.data) for p in model.parameters()]
+    buffers = [(m, dict(m._buffers)) for m in model.modules()]
+    model.double()
+    try:
+        yield
+    finally:
+        for p, of in data:
+            p.data = of
+        for m, kept in buffers:
+            m._buffers.update(kept)
 
 
 def _kinds(atoms: Atoms, numbers: Sequence[int]) -> List[int]:

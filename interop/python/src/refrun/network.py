@@ -172,8 +172,7 @@ def _returned(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any
 
         return keep
 
-    named = [(name, m) for name, m in module.named_modules(remove_duplicate=False) if name and not isinstance(m, torch.jit.ScriptModule)]
-    hooks = [m.register_forward_hook(hook(name)) for name, m in named]
+    hooks = [m.register_forward_hook(hook(name)) for name, m in module.named_modules(remove_duplicate=False) if name]
     try:
         module(*inputs, **kwargs)
     finally:
@@ -184,8 +183,11 @@ def _returned(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any
 
 def _given(module: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Refuses what torch.export has no reading of: TorchScript, and inputs that are objects of other classes."""
-    if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise UnsupportedLayer(f"{type(module).__name__}: TorchScript: want the torch.nn.Module that it was made of")
+    scripts = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+    for name, m in [("", module)] if isinstance(module, scripts) else module.named_modules():
+        if isinstance(m, scripts):
+            raise UnsupportedLayer(f"{name or type(m).__name__}: TorchScript: want the torch.nn.Module that it was made of; of e3nn, "
+                                   "e3nn.set_optimization_defaults(jit_script_fx=False) before the model is made")
     known = (torch.Tensor, int, float, complex, bool, str, type(None), torch.dtype, torch.device)
     for name, value in [*((f"input {k}", v) for k, v in enumerate(inputs)), *kwargs.items()]:
         for leaf in pytree.tree_leaves(value):
@@ -235,9 +237,29 @@ def _functional(exported: Any) -> Any:
     if all(str(n.target) in aten.RULES or n.target is op.getitem for n in exported.graph.nodes if n.op == "call_function"):
         return exported
     try:
-        return exported.run_decompositions(_decompositions())
+        known = {n.target for n in exported.graph.nodes if str(n.target) in aten.RULES}
+        with _whole({f for f in known if "dropout" not in str(f)}):  # which is what it draws
+            return exported.run_decompositions(_decompositions())
     except TypeError:
         return exported
+
+
+@contextlib.contextmanager
+def _whole(functions: Set[Any]) -> Iterator[None]:
+    """Keeps torch from taking functions apart whose way to gradients is written in others, for here there are no gradients.
+
+    softshrink(x) is where(|x| > l, x - l sign(x), 0 x) there, of which every step is as right as the whole, but sign jumps.
+    """
+    key = torch._C.DispatchKey.Autograd
+    kept = {f: f.py_kernels.pop(key) for f in functions if key in getattr(f, "py_kernels", {})}
+    for f in kept:
+        f._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for f, kernel in kept.items():
+            f.py_kernels[key] = kernel
+            f._dispatch_cache.clear()
 
 
 # Operations that only move numbers.
@@ -255,6 +277,7 @@ class _Converter:
         self.nodes: List[Dict[str, Any]] = []
         self.weights: Dict[str, torch.Tensor] = {}
         self.of: Dict[fx.Node, Value] = {}
+        self.known: Dict[fx.Node, Optional[torch.Tensor]] = {}
         self.types: Dict[str, Tuple[List[int], torch.dtype]] = {}
         self.faults: List[str] = []
         self.taken: Dict[str, int] = {}
@@ -516,14 +539,30 @@ class _Converter:
             a[arg.name] = value(given)
         return a
 
+    def _known(self, n: fx.Node) -> Optional[torch.Tensor]:
+        """What torch finds for a node that depends on constants alone; None for another one."""
+        v = self.of.get(n)
+        if isinstance(v, torch.Tensor):
+            return v
+        if n not in self.known:
+            self.known[n] = None
+            of = {a: self._known(a) for a in n.all_input_nodes}
+            if of and n.op == "call_function" and n.target is not op.getitem and not any(t is None for t in of.values()):
+                args, kwargs = fx.node.map_arg((n.args, n.kwargs), of.get)
+                made = n.target(*args, **{k: v for k, v in kwargs.items() if k != "device"})
+                self.known[n] = made if isinstance(made, torch.Tensor) else None
+        return self.known[n]
+
     def _fold(self, n: fx.Node) -> Optional[torch.Tensor]:
         """The result of a call that computes nothing which rounds from constants: what has no
-        tensor for an input but its shape, and whole numbers and moves of constants."""
+        tensor for an input but its shape, and whole numbers and moves of constants. Whole numbers
+        of rounded constants, such as the bins of T5's distances, are those that torch finds."""
         val = n.meta.get("val")
         several = isinstance(val, (list, tuple)) and bool(val)
         if not (isinstance(val, torch.Tensor) or several and all(isinstance(v, torch.Tensor) for v in val)):
             return None
-        of = [self.of.get(a) for a in n.all_input_nodes]
+        whole = not several and not val.dtype.is_floating_point and val.dtype not in _COMPLEX
+        of = [self._known(a) if whole else self.of.get(a) for a in n.all_input_nodes]
         name = self.target.split(".")[1]
         makes = {"arange", "zeros", "ones", "full", "eye", "linspace", "scalar_tensor", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "fft_fftfreq", "fft_rfftfreq", "tril_indices", "triu_indices"}
         if name in makes and not several:
@@ -532,9 +571,8 @@ class _Converter:
                 fill = n.args[-1] if fill is None else fill
                 return torch.full([int(d) for d in val.shape], fill, dtype=val.dtype)
             return n.target(*n.args, **{k: v for k, v in n.kwargs.items() if k not in ("device", "pin_memory", "layout")})
-        whole = not several and not val.dtype.is_floating_point and val.dtype not in _COMPLEX
         if of and all(isinstance(v, torch.Tensor) for v in of) and (name in _MOVES or whole):
-            args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda a: self.of[a])
+            args, kwargs = fx.node.map_arg((n.args, n.kwargs), dict(zip(n.all_input_nodes, of)).get)
             made = n.target(*args, **{k: v for k, v in kwargs.items() if k != "device"})
             return tuple(made) if several else made
         return None

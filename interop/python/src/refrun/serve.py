@@ -27,7 +27,7 @@ class View:
     """An array's memory with the type that a message says: no copy is made of it."""
 
     def __init__(self, dtype: str, array: np.ndarray):
-        self.dtype, self.array = dtype, np.ascontiguousarray(array)
+        self.dtype, self.array = dtype, np.ascontiguousarray(array).reshape(array.shape)  # one number has no axes
 
 
 def view(value: Any, name: str) -> View:
