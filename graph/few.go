@@ -23,6 +23,7 @@ const (
 	manyOutputs  = 12
 	patchNumbers = 1 << 16
 	leastRows    = 48
+	fewTerms     = 16
 )
 
 // A result of fewer outputs has several pixels of a line in a row: as many outputs as a panel of a product has, the
@@ -60,7 +61,7 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 		return false
 	case c.Mode.BiasApart() || y.Format == fp16.Float64:
 		return false
-	case y.C() >= manyOutputs && usual && pixels > fewPixels:
+	case y.C() >= manyOutputs && (usual || kh*kw*x.C() < fewTerms) && pixels > fewPixels:
 		return false
 	case y.C() < manyOutputs && !(p.together(y.C()) && finite(x.Data)):
 		return false
