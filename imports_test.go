@@ -126,8 +126,8 @@ var inward = map[string][]string{
 		"fp16", "graph", "internal/attr", "internal/grad", "internal/op/act", "internal/op/pointwise",
 		"oracle/judge", "tensor",
 	},
-	"oracle/forward": {"diff", "fp16", "graph", "oracle/internal/lower", "internal/oracle/table", "oracle/judge",
-		"oracle/report", "tensor"},
+	"oracle/forward": {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/part", "internal/oracle/table",
+		"oracle/judge", "oracle/report", "tensor"},
 	"internal/oracle/render": {"diff", "oracle/report", "internal/svg"},
 	"study":                  {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise": {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par",
@@ -135,6 +135,7 @@ var inward = map[string][]string{
 
 	// the rooms of the oracle, from the ground up
 	"oracle/internal/winograd": {},
+	"oracle/internal/part":     {"graph"},
 	"oracle/internal/lower":    {"internal/op/act", "fp16", "graph", "internal/op/pointwise", "tensor"},
 	"oracle/internal/measure":  {"internal/elem", "rollout", "tensor"},
 	"oracle/internal/emulate": {
@@ -159,12 +160,6 @@ var inward = map[string][]string{
 		"internal/oracle/table", "oracle/internal/trial", "oracle/report", "tensor"},
 	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table", "oracle/report", "tensor"},
-	"oracle/internal/layers": {
-		"diff", "fp16", "graph", "internal/elem", "internal/op/act", "internal/op/conv", "internal/rows", "noise",
-		"operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts",
-		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/winograd", "oracle/report", "rollout",
-		"safetensors", "tensor", "tensorcore",
-	},
 	"oracle/internal/steps": {
 		"diff", "fp16", "internal/elem", "internal/op/act", "internal/oracle/table", "internal/rows", "noise",
 		"operator", "oracle/internal/chain", "oracle/internal/emulate", "oracle/internal/evidence",
@@ -173,8 +168,9 @@ var inward = map[string][]string{
 	},
 	"oracle/internal/chain": {
 		"diff", "fp16", "graph", "internal/op/act", "internal/op/pointwise", "internal/oracle/table", "noise",
-		"operator", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault",
-		"oracle/internal/lower", "oracle/internal/trial", "oracle/judge", "oracle/report", "rollout", "tensor",
+		"operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts",
+		"oracle/internal/fault", "oracle/internal/lower", "oracle/internal/part", "oracle/internal/trial",
+		"oracle/judge", "oracle/report", "rollout", "safetensors", "tensor",
 	},
 	"oracle/internal/tape": {
 		"diff", "fp16", "internal/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts",
@@ -193,7 +189,7 @@ var inward = map[string][]string{
 		"oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
 	"oracle": {
 		"diff", "fp16", "internal/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
-		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/layers",
+		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault",
 		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",
 		"oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "internal/oracle/table",
 		"oracle/internal/tape", "internal/oracle/render", "oracle/report", "rollout", "tensor",

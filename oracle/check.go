@@ -16,7 +16,6 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
-	"github.com/refrun/refrun/oracle/internal/layers"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/noisestat"
 	"github.com/refrun/refrun/oracle/internal/probe"
@@ -120,7 +119,7 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	if budget > 0 {
 		f.Until = time.Now().Add(budget)
 	}
-	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, tape.Check, noisestat.Check,
+	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, chain.Layers, tape.Check, noisestat.Check,
 		replay.Check, probe.Check}
 	switch {
 	case e.Case.Step != nil:

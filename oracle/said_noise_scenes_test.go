@@ -6,10 +6,10 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
-	"github.com/refrun/refrun/oracle/internal/layers"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/noisestat"
 	"github.com/refrun/refrun/oracle/internal/probe"
@@ -181,7 +181,7 @@ func otherScenes() []scene {
 			if edit != nil {
 				edit(r)
 			}
-			return r.Examine(t, layers.Check, step, without...)
+			return r.Examine(t, chain.Layers, step, without...)
 		}})
 	}
 	ofLayers("layers: right", "float32", "", nil, nil, "2")
@@ -213,7 +213,7 @@ func otherScenes() []scene {
 			}
 			return e.Machine.Plain(&emulate.Device{Mode: operator.Mode{Precision: fp16.TF32}}, i, in, nil)
 		}
-		return rig.Record(t, e, d, 2, 0).Examine(t, layers.Check, "2")
+		return rig.Record(t, e, d, 2, 0).Examine(t, chain.Layers, "2")
 	}})
 	ofSteps := func(name, precision string, alpha float64, after func(t int, y *tensor.Tensor)) {
 		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {

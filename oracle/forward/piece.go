@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/internal/part"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
@@ -80,57 +81,14 @@ func (q *Question) pieces(all []recording) ([]piece, error) {
 
 // piece returns the part of the network that makes a value of known ones.
 func (q *Question) piece(r recording, known map[int]*tensor.Tensor) (*piece, error) {
-	g, end := q.Graph, r.value
-	made := slices.ContainsFunc(g.Nodes, func(n graph.Node) bool { return slices.Contains(n.Out, end) })
-	needed := map[int]bool{end: true}
-	for i := len(g.Nodes) - 1; i >= 0; i-- {
-		n := &g.Nodes[i]
-		if slices.ContainsFunc(n.Out, func(v int) bool { return needed[v] && (known[v] == nil || v == end) }) {
-			for _, v := range n.In {
-				needed[v] = true
-			}
-		}
+	of, err := part.To(q.Graph, r.value, func(v int) bool { return known[v] != nil })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
 	}
-	p := &piece{recording: r, graph: graph.New(new(graph.Kept))}
-	of := map[int]int{}
-	for i := range g.Values {
-		switch c := g.Values[i].Const; {
-		case !needed[i] || i == end && made:
-		case c != nil:
-			of[i] = p.graph.Constant(g.Values[i].Name, c)
-		case known[i] != nil:
-			of[i] = p.graph.Input(g.Values[i].Name)
-			p.from, p.inputs = append(p.from, i), append(p.inputs, known[i])
-		}
+	p := &piece{recording: r, graph: of.Graph, from: of.From}
+	for _, v := range p.from {
+		p.inputs = append(p.inputs, known[v])
 	}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		if !slices.ContainsFunc(n.Out, func(v int) bool { _, have := of[v]; return needed[v] && !have }) {
-			continue
-		}
-		var in []int
-		for _, v := range n.In {
-			w, ok := of[v]
-			if !ok {
-				return nil, fmt.Errorf("%s: made of %q, which nothing makes", p.name, g.Values[v].Name)
-			}
-			in = append(in, w)
-		}
-		out := p.graph.AddNode(n.Op, g.Name(n), len(n.Out), in...)
-		for k, v := range n.Out {
-			if _, have := of[v]; !have {
-				of[v] = out[k]
-			}
-		}
-	}
-	if !made { // an input or a constant, handed on
-		same, err := graph.Bind("identity", nil)
-		if err != nil {
-			return nil, err
-		}
-		of[end] = p.graph.Add(same, r.name, of[end])
-	}
-	p.graph.Outputs = []int{of[end]}
 	return p, nil
 }
 

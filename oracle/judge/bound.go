@@ -18,6 +18,9 @@ const u = 0x1p-24
 // leastNormal is the least number that is not subnormal in float32, and in bfloat16.
 const leastNormal = 0x1p-126
 
+// leastHalf is the same of float16.
+const leastHalf = 0x1p-14
+
 // ball is a step's result: the numbers that exact arithmetic gives, and how far from each those of
 // a right kernel may lie. Nil is nowhere.
 type ball struct {
@@ -44,6 +47,18 @@ type ball struct {
 var ErrNotJudged = errors.New("it is not known what right kernels may return")
 
 var errNotJudged = ErrNotJudged
+
+// inexact is an input that a kernel has computed, within two units in the last place.
+func inexact(t *tensor.Tensor) ball {
+	b := ball{v: t, r: tensor.New(fp16.Float64, t.Shape...), sigma: tensor.New(fp16.Float64, t.Shape...)}
+	for i, v := range t.Data {
+		if v-v == 0 {
+			b.r.Data[i] = 4 * u * math.Abs(v)
+			b.sigma.Data[i] = typical * b.r.Data[i]
+		}
+	}
+	return b
+}
 
 // moves are operations whose results are some of the numbers of their inputs.
 var moves = map[string]bool{

@@ -39,11 +39,20 @@ func evaluate(
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
 		balls[v] = held(t)
 		single := balls[v].single()
+		if slices.Contains(b.inexact, v) {
+			balls[v] = inexact(t)
+		}
 		for _, s := range sims {
-			if s.of[v] = single; s.turns != nil {
+			switch {
+			case s.turns != nil:
 				s.of[v] = t
+			case balls[v].sigma != nil && !s.flips:
+				s.of[v] = noisy(single, balls[v], s.errs.step(v), false, false)
+			default:
+				s.of[v] = single
 			}
 		}
+		balls[v].sigma = nil
 	}, func(n *graph.Node) error {
 		in := make([]ball, len(n.In))
 		for k, v := range n.In {

@@ -40,6 +40,7 @@ type builder struct {
 	turns     [][]flip   // that each kernel has, if not nil: its only errors
 	thin      bool       // whether no radii are asked for, see thinStep
 	keeps     bool       // whether units flush no subnormal numbers
+	inexact   []int      // inputs, see Question
 }
 
 // point is a step whose result a kernel may round to the inputs' format.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -35,6 +36,27 @@ var operands = map[string]rounding{
 	"tf32": {Format: fp16.TF32}, "tf32 ties away": {Format: fp16.TF32, tf32: fp16.NearestAway},
 	"tf32 truncated": {Format: fp16.TF32, tf32: fp16.TowardZero},
 	"bfloat16":       {Format: fp16.BFloat16},
+	flushedOperands:  {Format: fp16.Float16, flushes: true},
+}
+
+// flushedOperands are operands of float16 whose subnormal numbers a unit takes for 0, as MI200's do.
+const flushedOperands = "float16 without subnormal numbers"
+
+// losesOperands reports whether there are such numbers among what a product reads.
+func (q *Question) losesOperands(n *graph.Node) bool {
+	if q.Narrow != fp16.Float16 || !q.Written {
+		return false
+	}
+	for _, v := range n.In[:2] {
+		t := q.Graph.Values[v].Const
+		if k := slices.Index(q.Graph.Inputs, v); k >= 0 {
+			t = q.Inputs[k]
+		}
+		if t != nil && slices.ContainsFunc(t.Data, func(x float64) bool { return x != 0 && math.Abs(x) < leastHalf }) {
+			return true
+		}
+	}
+	return false
 }
 
 // tf32Ways are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows

@@ -40,6 +40,9 @@ type Question struct {
 	Attends bool
 	// Sample asks for a part of a large output whose rows can be judged by themselves: the report says which.
 	Sample bool
+	// Inexact are inputs that a kernel has computed itself, of numbers that nobody knows: draws, of whose logarithm and
+	// cosine each library has its own. Each is up to two units in the last place of float32 from what is given here.
+	Inexact []bool
 	// Until, if it is set, is when judging ends with the rows that it has come to, which are drawn.
 	Until time.Time
 	// Brief asks for the verdict: of an output that fails the causes are not looked for, which take most of the time,

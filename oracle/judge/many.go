@@ -23,6 +23,9 @@ type Many struct {
 	Rewrites func() ([][]Other, error)
 	// Cores is set where products may be those of units that truncate, see [Question].
 	Cores bool
+	// Bounds is set of evaluations of few operations, such as a layer: then numbers that no right kernel returns are
+	// violations, see bound.go.
+	Bounds bool
 	// Memory, if not nil, is of the same evaluations under other contracts.
 	Memory *Memory
 	// Progress, if not nil, is called after each evaluation.
@@ -42,9 +45,13 @@ type Other struct {
 // Each is what was found of one evaluation.
 type Each struct {
 	Violations, Unknown, Flips, Elements int
+	Expected                             int     // the flips that simulated right kernels have at most
+	Reach                                float64 // the largest error over its bound, of [Many] with bounds
+	Bias                                 float64 // the mean of errors away from zero, in its deviations
 	Errors                               float64 // their mean square over what is expected
 	Excess                               float64 // how far the worst statistic is above its limit; above 1 it is wrong
 	Region                               string
+	Wrong                                []int // the elements that are violations
 	Worst                                *Worst
 	Figures
 	ways  ways
@@ -208,7 +215,7 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 				return nil, err
 			}
 		}
-		t, err := q.tryThin(types, c, m.Cores)
+		t, err := q.tryThin(types, c, m.Cores, m.Bounds)
 		if err != nil {
 			return nil, err
 		}
@@ -224,12 +231,20 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 			wrong = less == nil && x > 1
 		}
 		each := Each{flips: t.turns, Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements,
-			Errors: t.errors(), Worst: t.worst, ways: t.ways}
+			Errors: t.errors(), Wrong: t.wrong, Worst: t.worst, ways: t.ways}
+		for _, k := range t.tally.right {
+			each.Expected = max(each.Expected, k.flips)
+		}
+		if each.Reach = t.reach; t.biased > 0 {
+			each.Bias = t.bias / math.Sqrt(t.biased*storing)
+		}
 		if each.Figures, err = q.figures(t); err != nil {
 			return nil, err
 		}
 		j.Each = append(j.Each, each)
-		all.add(judged, t)
+		if m.N > 1 {
+			all.add(judged, t)
+		}
 		if m.Progress != nil {
 			if err := m.Progress(i + 1); err != nil {
 				return nil, err
@@ -242,12 +257,12 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 	return j, nil
 }
 
-// tryThin is try without radii and without faults.
-func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, error) {
-	t, err := q.tryKernels(types, c, cores, thinKernels)
+// tryThin is try without faults, and without radii unless bounds are asked for.
+func (q *Question) tryThin(types []graph.Type, c Contract, cores, bounds bool) (*trial, error) {
+	t, err := q.tryKernels(types, c, cores, bounds, thinKernels)
 	if err == nil {
 		if x, _ := t.ways.excess(); x > 1 && x < mostDoubt {
-			t, err = q.tryKernels(types, c, cores, doubtKernels)
+			t, err = q.tryKernels(types, c, cores, bounds, doubtKernels)
 			t.right = t.right[:thinKernels]
 		}
 	}
@@ -255,26 +270,54 @@ func (q *Question) tryThin(types []graph.Type, c Contract, cores bool) (*trial, 
 }
 
 // tryKernels is tryThin with so many kernels.
-func (q *Question) tryKernels(types []graph.Type, c Contract, cores bool, kernels int) (*trial, error) {
+func (q *Question) tryKernels(types []graph.Type, c Contract, cores, bounds bool, kernels int) (*trial, error) {
 	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)
 	if err != nil {
 		return nil, err
 	}
 	t.round = t.b.rounds(values, q.Narrow)
-	t.b.thin, t.b.cores = true, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
+	t.b.thin, t.b.cores = !bounds, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
 	if err := q.simulated(types, t, kernels, false); err != nil {
 		return nil, err
 	}
 	for i := range t.r {
-		t.r[i] = math.Inf(1)
+		if !bounds {
+			t.r[i] = math.Inf(1)
+		}
 	}
-	t.level, t.grain = q.level(), t.largestFlip(f)
+	t.grain = t.largestFlip(f)
+	if t.single = bounds && !q.mixes(t); !t.single {
+		t.level = q.level()
+	}
 	t.expect(f)
 	q.statistics(t)
 	q.count(t)
 	return t, nil
+}
+
+// mixes reports whether results are rounded that other elements than their own are made of. Numbers that are given are
+// rounded alike by all.
+func (q *Question) mixes(t *trial) bool {
+	turns := make([]bool, len(q.Graph.Values)) // whether a rounding may go to the other side
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		of := slices.ContainsFunc(n.In, func(v int) bool { return turns[v] })
+		switch n.Op.(type) {
+		case graph.Cast:
+			of = of || !slices.Contains(q.Graph.Inputs, n.In[0])
+		case graph.Binary, graph.Unary, graph.Act:
+		default:
+			if of {
+				return true
+			}
+		}
+		for _, v := range n.Out {
+			turns[v] = of
+		}
+	}
+	return len(t.Round) > 0
 }
 
 // level makes what is expected of an element no less than the mean of its plane and its own: where inner results

@@ -149,7 +149,7 @@ func (s *search) add(i int) error {
 	if err != nil {
 		return err
 	}
-	t, err := q.tryThin(types, s.j.Contract, s.Cores)
+	t, err := q.tryThin(types, s.j.Contract, s.Cores, s.Bounds)
 	if err != nil {
 		return err
 	}

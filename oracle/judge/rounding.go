@@ -17,6 +17,8 @@ type rounding struct {
 	fp16.Format
 	some bool
 	tf32 fp16.Rounding // to TF32: in which of the ways of devices
+	// flushes is set of units that take subnormal operands for 0, as MI200's do.
+	flushes bool
 }
 
 // Round returns v, rounded.
@@ -24,12 +26,16 @@ func (r rounding) Round(v float64) float64 {
 	if r.Format == fp16.TF32 {
 		return fp16.RoundTF32(v, r.tf32)
 	}
-	return r.Format.Round(v)
+	y := r.Format.Round(v)
+	if r.flushes && math.Abs(y) < leastHalf {
+		return 0
+	}
+	return y
 }
 
 // RoundSlice rounds src into dst.
 func (r rounding) RoundSlice(dst, src []float64) {
-	if r.tf32 == fp16.NearestEven {
+	if r.tf32 == fp16.NearestEven && !r.flushes {
 		r.Format.RoundSlice(dst, src)
 		return
 	}

@@ -254,6 +254,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if len(n.In) > 2 {
 				forms = append(forms, Form{BiasAfter: true})
 			}
+			if q.losesOperands(n) {
+				forms = append(forms, Form{Operands: flushedOperands})
+			}
 			if isTransposed(op) {
 				forms = append(forms, Form{Taps: true}, Form{Taps: true, Backwards: true})
 			}

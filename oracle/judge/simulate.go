@@ -24,6 +24,11 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 	err := q.each(q.blocks(types), t.Contract, func(of *Question, b *builder, round rounded) error {
 		b.cores, b.thin, b.keeps = t.b.cores, t.b.thin, t.b.keeps
 		b.near, b.turned, b.turns = t.b.near, t.b.turned, t.b.turns
+		for k, is := range of.Inexact {
+			if is {
+				b.inexact = append(b.inexact, b.Inputs[k])
+			}
+		}
 		out, right, flushed, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
 		if err != nil {
 			return err

@@ -18,10 +18,14 @@ type tally struct {
 	variance   float64 // and how that varies
 	flipped    float64 // and of roundings that may go to the other side
 	right      []counts
+	wrong      []int // the elements that are violations
 	worst      *Worst
 	score      float64 // of the worst
 	constant   bool    // what is right is one number
 	finite     bool    // some of what is right is finite
+	reach      float64 // the largest error over what the bound and storing allow
+	bias       float64 // errors away from zero, of numbers whose rounding is more than that, in places
+	biased     float64 // and how many numbers these are
 	value      float64
 	units      [2]flushes // of results that are subnormal themselves, and of others
 }
@@ -42,6 +46,7 @@ func (t *tally) add(p *tally) {
 	t.constant = t.constant && p.constant && t.value == p.value
 	t.elements += p.elements
 	t.violations += p.violations
+	t.wrong = append(t.wrong, p.wrong...)
 	t.unknown += p.unknown
 	t.flips += p.flips
 	for k, n := range p.units {
@@ -58,6 +63,9 @@ func (t *tally) add(p *tally) {
 		t.right[m].flips += p.right[m].flips
 		t.right[m].all += p.right[m].all
 	}
+	t.reach = max(t.reach, p.reach)
+	t.bias += p.bias
+	t.biased += p.biased
 	if p.score > t.score {
 		t.worst, t.score = p.worst, p.score
 	}
@@ -112,6 +120,7 @@ func (q *Question) count(t *trial) {
 		if math.Abs(got-want) > c[1]+c[0]*math.Abs(want) {
 			n.close++
 		}
+		n.reaches(f.Ulp(want), t.y[i], t.r[i], t.e[i], got)
 		u := t.quantum(f, i)
 		n.expected += t.e[i] / u
 		n.variance += varies(t.e[i] / u)
@@ -140,6 +149,7 @@ func (q *Question) count(t *trial) {
 			n.unknown++
 		case no:
 			n.violations++
+			n.wrong = append(n.wrong, q.offset+i)
 			if score = impossible * (1 + score); score != score {
 				score = math.Inf(1)
 			}
@@ -151,6 +161,21 @@ func (q *Question) count(t *trial) {
 	if at >= 0 {
 		lo, hi := t.interval(f, at)
 		n.worst = &Worst{q.index(at), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi)}
+	}
+}
+
+// reaches counts how far a number is from where it should be, of which right kernels are within r, and to which side.
+func (t *tally) reaches(ulp, y, r, expected, got float64) {
+	d := got - y
+	if d-d != 0 {
+		return
+	}
+	if e := math.Abs(d) / (ulp/2 + r); e > t.reach {
+		t.reach = e
+	}
+	if expected < float64(ulp*ulp*storing) && y != 0 {
+		t.bias += math.Copysign(d/ulp, d*y)
+		t.biased++
 	}
 }
 

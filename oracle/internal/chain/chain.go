@@ -104,6 +104,8 @@ type checker struct {
 	after  func(p place) (*tensor.Tensor, error)        // what the device made there
 	fields map[place]*diff.Fields                       // of states against exact steps
 	memory judge.Memory                                 // of the steps that contracts are compared at
+	layer  bool                                         // it is of a recorded layer
+	plain  bool                                         // forms of operations are not looked for
 }
 
 // of says of which state something is.
@@ -132,13 +134,17 @@ func (c *checker) judgeable() error {
 // many are all steps under a contract of the claim.
 func (c *checker) many(k lower.Contract) *judge.Many {
 	return &judge.Many{
-		N: len(c.places), Cores: c.cores(), Others: c.others(k), Memory: &c.memory,
+		N: len(c.places), Bounds: c.layer, Cores: c.cores(), Others: c.others(k), Memory: &c.memory,
 		Rewrites: func() ([][]judge.Other, error) { return c.rewrites(k) },
 		At: func(i int) (judge.Question, error) {
 			p := c.places[i]
 			q, err := c.ask(c.step, k, p, nil)
 			if err != nil {
 				return q, err
+			}
+			if c.layer {
+				q.Truth = nil
+				return q, nil
 			}
 			truth := q.Truth
 			q.Truth = func() ([]float64, error) {
@@ -151,7 +157,9 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 			return q, err
 		},
 		Progress: func(done int) error {
-			c.Gate.Progress("steps", done, len(c.places))
+			if !c.layer {
+				c.Gate.Progress("steps", done, len(c.places))
+			}
 			return c.Ctx.Err()
 		},
 	}
@@ -281,15 +289,23 @@ func (c *checker) first(likely []candidate, best *found, at int) (*found, error)
 
 // try judges all steps under a contract that explains one, and returns the better of what they are and what they were.
 func (c *checker) try(l candidate, best *found, at int) (*found, error) {
-	one, err := l.many.One(at, l.contract)
-	if err != nil || one.Fails() {
-		return best, err
+	if len(c.places) > 1 {
+		if one, err := l.many.One(at, l.contract); err != nil || one.Fails() {
+			return best, err
+		}
 	}
-	f := &found{c: c, k: l.k, many: l.many, own: l.k.Own() && len(l.contract.Round) == 0 && l.contract.Singles == ""}
-	if f.Joint, err = l.many.Under(l.contract); err != nil || !f.better(best) {
+	f, err := c.under(l)
+	if err != nil || !f.better(best) {
 		return best, err
 	}
 	return f, nil
+}
+
+// under judges all steps under a contract.
+func (c *checker) under(l candidate) (f *found, err error) {
+	f = &found{c: c, k: l.k, many: l.many, own: l.k.Own() && len(l.contract.Round) == 0 && l.contract.Singles == ""}
+	f.Joint, err = l.many.Under(l.contract)
+	return f, err
 }
 
 // candidate is a contract that may explain a step.
@@ -304,7 +320,7 @@ type candidate struct {
 // nearest first. In float32 they all have the same exact numbers, and only their errors are of another size.
 func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	exact := c.Mode.Precision != fp16.TF32
-	if exact && plain.Each[at].Centre > mostFormed {
+	if exact && !c.layer && plain.Each[at].Centre > mostFormed {
 		return nil, nil
 	}
 	off, err := plain.many.Off(at, plain.Contract)
@@ -329,7 +345,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.off.Mean, b.off.Mean) })
 	all = slices.DeleteFunc(all, func(a candidate) bool {
-		return !exact && (!a.off.Plainly(off) || a.off.Mean > judge.Nearly*least)
+		return !exact && !c.layer && (!a.off.Plainly(off) || a.off.Mean > judge.Nearly*least)
 	})
 	return all[:min(len(all), mostTried)], nil
 }

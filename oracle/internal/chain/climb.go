@@ -66,6 +66,16 @@ func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
 			return nil, err
 		}
 		all = append(all, to)
+		if c.plain {
+			continue
+		}
+		if c.layer {
+			forms, err := c.formed(to, at)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, forms...)
+		}
 		atomic, is, err := to.many.Atomic(at, to.contract)
 		if err != nil {
 			return nil, err
@@ -97,9 +107,11 @@ func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	elementary, err := best.many.Elementary(at)
-	if err != nil {
-		return nil, err
+	var elementary []judge.Contract
+	if !c.plain {
+		if elementary, err = best.many.Elementary(at); err != nil {
+			return nil, err
+		}
 	}
 	starts, least := []candidate{own}, own.off.Mean
 	for _, contracts := range [][]judge.Contract{{best.Contract}, elementary} {
@@ -135,7 +147,7 @@ func (c *checker) climb(from candidate, at int) (candidate, error) {
 				some, err = c.turn(&from, at, groups)
 			}
 		}
-		if err == nil && !some {
+		if err == nil && !some && !c.plain {
 			some, err = c.form(&from, at)
 		}
 		if err != nil {
@@ -165,6 +177,25 @@ func (c *checker) form(best *candidate, at int) (some bool, err error) {
 		}
 	}
 	return some, nil
+}
+
+// formed are the contracts that differ from one in the form of operations, and are no farther from a step. What a layer
+// may be off by depends on the form.
+func (c *checker) formed(to candidate, at int) (all []candidate, err error) {
+	contracts, err := to.many.Contracts(at)
+	if err != nil {
+		return nil, err
+	}
+	for _, contract := range contracts {
+		far, err := to.many.Off(at, contract)
+		if err != nil {
+			return nil, err
+		}
+		if contract.String() != to.contract.String() && !to.off.Plainly(far) {
+			all = append(all, candidate{to.k, to.many, contract, far})
+		}
+	}
+	return all[:min(len(all), mostTried)], nil
 }
 
 // choices are those of a contract at a step.

@@ -6,6 +6,8 @@ const (
 	mostFormed = 1e3
 	// set: how far a constant of another step is off, along whose direction errors may lie by any amount.
 	wrongBy = 1. / 64
+	// set: the bits by which numbers that no right device has must be together by more than chance, to have a place.
+	leastTogether = 30
 	// work: the contracts that are tried.
 	mostTried = 8
 	// work: the wrong steps that contracts are looked for at.

@@ -24,6 +24,9 @@ type adding func(id string, any bool, at func(i int) (judge.Question, error))
 // others are what a device may have computed in place of a step: of another state, with other noise, of what another
 // step is given, or by another blend.
 func (c *checker) others(k lower.Contract) (all []judge.Other) {
+	if c.layer {
+		return nil
+	}
 	add := func(id string, any bool, at func(i int) (judge.Question, error)) {
 		f := judge.Fault{ID: id}
 		if id != noOperator {

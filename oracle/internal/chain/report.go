@@ -204,7 +204,10 @@ func sentence(text string) string {
 
 // kind says whether a failure without a name is one of logic or of precision: of logic if its errors are more than
 // four times those of bfloat16, the coarsest arithmetic there is.
-func (c *checker) kind(i int) (report.Verdict, error) {
+func (c *checker) kind(i int) (report.Verdict, error) { return c.kindOf(i, nil) }
+
+// kindOf is kind by the elements that are wrong, if it is known which.
+func (c *checker) kindOf(i int, of []int) (report.Verdict, error) {
 	p := c.places[i]
 	got, err := c.after(p)
 	if err != nil {
@@ -226,10 +229,22 @@ func (c *checker) kind(i int) (report.Verdict, error) {
 	if err != nil {
 		return "", err
 	}
-	if squares(got.Data, exact) <= judge.Coarsest*squares(coarse, exact) {
+	off, most := squares(got.Data, exact), squares(coarse, exact)
+	if len(of) > 0 { // beside what is usual in all
+		off, most = squares(some(got.Data, of), some(exact, of)), most*float64(len(of))/float64(len(exact))
+	}
+	if off <= judge.Coarsest*most {
 		return report.FailPrecision, nil
 	}
 	return report.FailLogic, nil
+}
+
+// some are those numbers.
+func some(x []float64, of []int) (all []float64) {
+	for _, i := range of {
+		all = append(all, x[i])
+	}
+	return all
 }
 
 func squares(a, b []float64) (s float64) {

@@ -26,18 +26,27 @@ const (
 // step is one step of a rollout as a graph: of an operator, with its noise as arithmetic on draws that are an input,
 // the policy and the post-processing; or of a step graph what makes one of its states.
 type step struct {
-	g      *graph.Graph // of the state, and of draws if there is noise
-	kinds  []string     // of its inputs
-	axes   []string     // names of the state's, nil for those that follow from the graph
-	block  *noise.Block // nil if there is none
-	before *graph.Graph // what the noise goes into, of the state
-	mode   operator.Mode
+	g       *graph.Graph // of the state, and of draws if there is noise
+	kinds   []string     // of its inputs
+	axes    []string     // names of the state's, nil for those that follow from the graph
+	block   *noise.Block // nil if there is none
+	added   bool         // whether multiplicative noise is x + x n
+	before  *graph.Graph // what the noise goes into, of the state
+	mode    operator.Mode
+	values  []int        // by node of the operator: what it makes; nil of a step graph
+	given   []graph.Type // of its inputs, if not those of their numbers
+	inexact []bool       // by input, see [judge.Question]
 }
 
 // stepOf returns the step of an operator.
 func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int) *step {
+	return stepWith(op, c, mode, h, w, false)
+}
+
+// stepWith is stepOf with multiplicative noise as x + x n, if it is added.
+func stepWith(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int, added bool) *step {
 	from := op.GraphOf(op.HasNoise(), h, w)
-	s := &step{g: graph.New(new(graph.Kept)), mode: mode, kinds: []string{kindState},
+	s := &step{g: graph.New(new(graph.Kept)), mode: mode, added: added, kinds: []string{kindState},
 		axes: []string{"realization", "channel", "image row", "image column"}}
 	of := make([]int, len(from.Values))
 	for _, v := range from.Inputs {
@@ -57,11 +66,13 @@ func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w in
 		if o, is := n.Op.(graph.Noise); is {
 			s.block, s.before = &o.Block, until(from, n.In[0], i)
 			of[n.Out[0]] = s.noise(from.Name(n), in[0], mode)
+			s.values = append(s.values, of[n.Out[0]])
 			continue
 		}
 		for k, v := range s.g.AddNode(n.Op, from.Name(n), len(n.Out), in...) {
 			of[n.Out[k]] = v
 		}
+		s.values = append(s.values, of[n.Out[0]])
 	}
 	made := len(s.g.Nodes)
 	s.g.Outputs = []int{c.Step(s.g, s.g.Inputs[0], of[from.Outputs[0]])}
@@ -118,7 +129,9 @@ func (s *step) noise(name string, x int, mode operator.Mode) int {
 	draws = s.g.Add(graph.Act{Func: act.Identity}, name+".draws", draws) // which rounds them, where it is of a half type
 	scale := mode.Scalar(s.block.Scale, mode.Precision)
 	scaled := s.g.Add(graph.Binary{Of: pointwise.Mul, Other: &scale}, name+".scaled", draws)
-	if s.block.Type == noise.Multiplicative {
+	if s.block.Type == noise.Multiplicative && s.added {
+		scaled = s.g.Add(graph.Binary{Of: pointwise.Mul}, name+".share", x, scaled)
+	} else if s.block.Type == noise.Multiplicative {
 		one := 1.0
 		return s.g.Add(graph.Binary{Of: pointwise.Mul}, name, x,
 			s.g.Add(graph.Binary{Of: pointwise.Add, Other: &one}, name+".factor", scaled))
@@ -170,6 +183,9 @@ func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
 
 // typesOf are the types of a step's inputs, as the claim has them.
 func (s *step) typesOf(in []*tensor.Tensor) (types []graph.Type, err error) {
+	if s.given != nil {
+		return s.given, nil
+	}
 	for _, x := range in {
 		types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
 	}
@@ -191,7 +207,8 @@ func (s *step) question(
 	if err != nil {
 		return judge.Question{}, fmt.Errorf("step: %w", err)
 	}
-	q := judge.Question{Graph: g, Inputs: in, Output: got, Written: true, Narrow: fp16.Float32, Axes: s.axes}
+	q := judge.Question{Graph: g, Inputs: in, Inexact: s.inexact, Output: got, Written: true, Narrow: fp16.Float32,
+		Axes: s.axes}
 	if f, half := c.Narrow(); half {
 		q.Narrow = f
 	}

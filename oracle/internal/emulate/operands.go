@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -55,9 +54,7 @@ type Way struct {
 	Flat bool // subnormal operands are zeros, as MI200's units have it
 }
 
-// Ways are those that are legal for a claimed mode, the claim's own first. The gate of layers
-// holds a convolution against each, that of steps has patterns of them: what one takes for
-// right, the other does.
+// Ways are those that are legal for a claimed mode, the claim's own first. The gate of steps has patterns of them.
 func Ways(m operator.Mode) []Way {
 	all := []Way{{Mode: m}}
 	half := m.Precision.Half()
@@ -74,46 +71,6 @@ func Ways(m operator.Mode) []Way {
 			all = append(all, Way{How: "float32 operands", Mode: o})
 		case !half:
 			all = append(all, Way{How: "TF32 operands rounded by " + o.TF32.String(), Mode: o})
-		}
-	}
-	return all
-}
-
-// NoiseWay is how a right device of a half mode may round a stochastic block.
-type NoiseWay struct {
-	How       string // in what it differs from the contract, "" if in nothing
-	Off       Points // that are not rounded
-	Added     bool   // see [AddedHow]
-	Once      bool   // see [OnceHow], of multiplicative noise; a dropout's product that is not rounded is the same
-	Constants bool   // the scale is rounded
-}
-
-// NoiseWays are the legal ones of a block, the contract's first.
-func NoiseWays(n *operator.Node, half bool) (all []NoiseWay) {
-	if !half {
-		return []NoiseWay{{}}
-	}
-	for _, constants := range []bool{false, true} {
-		for _, added := range []bool{false, true} {
-			if added && n.Noise.Type != noise.Multiplicative || constants && n.Noise.Type == noise.Dropout {
-				continue
-			}
-			for _, off := range []Points{0, AtDraw, AtProduct, AtDraw | AtProduct} {
-				how := []string{map[Points]string{AtDraw: "draws not rounded", AtProduct: "products not rounded",
-					AtDraw | AtProduct: "draws and products not rounded"}[off]}
-				if added {
-					how = append(how, AddedHow)
-				}
-				if constants {
-					how = append(how, "constants rounded")
-				}
-				way := NoiseWay{strings.Join(slices.DeleteFunc(how, func(s string) bool { return s == "" }), ", "), off,
-					added, false, constants}
-				if all = append(all, way); n.Noise.Type == noise.Multiplicative && !added && off&AtProduct == 0 {
-					way.How, way.Once = strings.TrimPrefix(way.How+", "+OnceHow, ", "), true
-					all = append(all, way)
-				}
-			}
 		}
 	}
 	return all

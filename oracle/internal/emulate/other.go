@@ -2,7 +2,6 @@ package emulate
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -204,6 +203,3 @@ func (m *Machine) alone(
 
 // Square is for [Machine.Each] and [Machine.Spread].
 func Square(v float64) float64 { return v * v }
-
-// Magnitude is for [Machine.Each] and [Machine.Spread].
-func Magnitude(v float64) float64 { return math.Abs(v) }

@@ -152,18 +152,6 @@ func Standardized(y, x []float64, n *operator.Node, p int, mean, inverse float64
 	}
 }
 
-// Choices are the other ways to round statistics that are beside ties.
-func (s *NarrowStatistics) Choices() (l [][2]bool) {
-	b := s.Beside()
-	for k := 1; k < 4; k++ {
-		other := [2]bool{k&1 != 0, k&2 != 0}
-		if (!other[0] || b[0] < 1) && (!other[1] || b[1] < 1) {
-			l = append(l, other)
-		}
-	}
-	return l
-}
-
 // PlainHow says in words what a device that has [PlainNorms] in a format does.
 func PlainHow(f fp16.Format) string {
 	return "instance norm statistics in " + f.String() + ", as PyTorch keeps them without float32 parameters"

@@ -25,6 +25,9 @@ type Claim struct {
 	Native bool
 	// Halves is set for an autocast from inputs of its half type, as which a module in that type is claimed.
 	Halves bool
+	// Unrounded are the inputs of a graph, by their place, whose type is that of the claim and whose numbers a device has
+	// kept as they were: products round them. Nil is none.
+	Unrounded []bool
 }
 
 // Narrow returns the half format of a claim; ok is false if it has none.
@@ -97,8 +100,9 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	}
 	n := len(g.Values)
 	l.p, l.from, l.of, l.made, l.kernel, l.wide = p, g, make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
-	for _, v := range g.Inputs {
+	for k, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
+		l.wide[v] = k < len(c.Unrounded) && c.Unrounded[k]
 	}
 	for v := range g.Values {
 		if t := g.Values[v].Const; t != nil {

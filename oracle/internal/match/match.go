@@ -88,7 +88,7 @@ func (e *Matcher) Filters(s *Step) error {
 	return nil
 }
 
-// filter is the state of one call of Filters, or of NodeFilters for one node.
+// filter is the state of one call of Filters.
 type filter struct {
 	e *Matcher
 	s *Step
@@ -106,7 +106,6 @@ type filter struct {
 	levels  bool        // a normalization of the states maps all of them by one rounding
 	alike   float64     // clusters that round alike, on average; 0 for one
 	forward int64       // multiplications with weights of one step
-	node    int         // of which alone the residual is, or negative
 	h0      map[*trial.View][][]float64
 
 	change float64 // of the states, relative to what the operator's output does to them
@@ -116,7 +115,7 @@ type filter struct {
 // newFilter returns the filter of a whole step.
 func newFilter(e *Matcher, s *Step) *filter {
 	return &filter{
-		e: e, s: s, node: -1, h0: map[*trial.View][][]float64{}, forward: e.Op.MACs(s.X.H(), s.X.W()) * int64(s.X.N()),
+		e: e, s: s, h0: map[*trial.View][][]float64{}, forward: e.Op.MACs(s.X.H(), s.X.W()) * int64(s.X.N()),
 	}
 }
 

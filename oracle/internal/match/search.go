@@ -56,7 +56,7 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 // mayBe reports whether what right devices may do explains the residual as well: whether what the fault does besides
 // has less than half of its amplitude in what that leaves, or none that is sure.
 func (f *filter) mayBe(t *Tried) (bool, error) {
-	if t.H.Instead == nil || f.node >= 0 {
+	if t.H.Instead == nil {
 		return false, nil
 	}
 	next, err := t.v.Run(t.H.Instead, t.Scope, nil)
@@ -77,7 +77,7 @@ func (f *filter) mayBe(t *Tried) (bool, error) {
 // correct devices have it on the other side, as the step with the fault may have:
 // then the signature is what that number does.
 func (f *filter) mimicked(t *Tried) (bool, error) {
-	if f.node >= 0 || t.v != f.near || f.known() || f.forward > evidence.LargeForward {
+	if t.v != f.near || f.known() || f.forward > evidence.LargeForward {
 		return false, nil
 	}
 	correct, err := f.correct(t.v, manyDevices)

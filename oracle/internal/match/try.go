@@ -76,21 +76,6 @@ func taking(q []float64) float64 {
 	return squares * squares / fourths
 }
 
-// step returns the states after a step with a fault, or, if the filter is of one
-// node, that node's output.
-func (f *filter) step(
-	v *trial.View, h *trial.Fault, s trial.Scope, local func(now, was *tensor.Tensor) bool,
-) (*tensor.Tensor, error) {
-	if f.node < 0 {
-		return v.Run(h, s, local)
-	}
-	y, err := v.Local(h, f.node)
-	if y == nil || err != nil || local != nil && !local(y, v.Outputs[f.node]) {
-		return nil, err
-	}
-	return y, nil
-}
-
 // try holds a hypothesis against the residual; nil if it changes nothing, or
 // cannot have made this residual.
 func (f *filter) try(h *trial.Fault, s trial.Scope, v *trial.View, far float64) (*Tried, error) {
@@ -98,7 +83,7 @@ func (f *filter) try(h *trial.Fault, s trial.Scope, v *trial.View, far float64) 
 	if s < 0 {
 		low *= far
 	}
-	next, err := f.step(v, h, s, func(now, was *tensor.Tensor) bool {
+	next, err := v.Run(h, s, func(now, was *tensor.Tensor) bool {
 		// A fault changes the operator's output by about as much as the output
 		// of the node where it is; that of the first of many may be a small part.
 		if math.IsInf(far, 1) { // any change will do
@@ -139,7 +124,7 @@ func (f *filter) tune(t *Tried) error {
 	for range 10 {
 		v := *t.v
 		v.Amplitude = c
-		next, err := f.step(&v, t.H, t.Scope, nil)
+		next, err := v.Run(t.H, t.Scope, nil)
 		if next == nil || err != nil {
 			return err
 		}

@@ -37,10 +37,6 @@ func RelativeChange(a, b *tensor.Tensor) float64 {
 	return math.Sqrt(diff / size)
 }
 
-// RootSum is the deviation of a sum of two independent errors. (math.Hypot is
-// not the same function on every port.)
-func RootSum(a, b float64) float64 { return math.Sqrt(float64(a*a) + float64(b*b)) }
-
 // ZLimit is the number of standard deviations that one of n normal statistics
 // exceeds with a probability of 1e-9 at most, by P(|z| > x) <= exp(-x^2/2).
 func ZLimit(n float64) float64 { return math.Sqrt(2 * (elem.Log(max(n, 1)) + elem.Log(1e9))) }

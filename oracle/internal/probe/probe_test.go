@@ -11,11 +11,11 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/fault"
-	"github.com/refrun/refrun/oracle/internal/layers"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/internal/trial"
@@ -123,7 +123,7 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *facts.G
 		t.Fatal(err)
 	}
 	if !IsNonfinite(e.Evidence) {
-		rig.Do(t, e, layers.Check)
+		rig.Do(t, e, chain.Layers)
 	}
 	rig.Do(t, e, Check)
 	return e
@@ -351,7 +351,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 					}
 				}
 				return y
-			}), "channel 7"},
+			}), "integer-fill"},
 		{"a NaN is swallowed", "nonfinite", "float32",
 			replace(operator.OpAct, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 				y := tensor.Like(in[0])

@@ -6,8 +6,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/layers"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/tensor"
 )
@@ -66,7 +66,7 @@ func TestAddedNoise(t *testing.T) {
 				}
 				return nil, nil
 			}
-			r := rig.Record(t, e.Gate, d, 1, 0).Examine(t, layers.Check, "1")
+			r := rig.Record(t, e.Gate, d, 1, 0).Examine(t, chain.Layers, "1")
 			if right := len(r.Findings) == 0; right != (scale == 1) {
 				t.Errorf("%s, layers, scale times %v: findings %v", precision, scale, r.Findings)
 			}
@@ -124,11 +124,12 @@ func TestOnceNoise(t *testing.T) {
 			}
 			return y, nil
 		}
-		r := rig.Record(t, e.Gate, d, 1, 0).Examine(t, layers.Check, "1")
+		r := rig.Record(t, e.Gate, d, 1, 0).Examine(t, chain.Layers, "1")
 		if right := len(r.Findings) == 0; right != (scale == 1) {
 			t.Errorf("layers, scale times %v: findings %v", scale, r.Findings)
 		}
-		if how := strings.Join(r.Notes, "; "); scale == 1 && !strings.Contains(how, emulate.OnceHow) {
+		if how := strings.Join(r.Notes, "; "); scale == 1 &&
+			!strings.Contains(how, "without the roundings of stochastic_block.scaled") {
 			t.Errorf("layers: notes %q do not tell", how)
 		}
 	}

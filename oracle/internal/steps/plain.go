@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -70,8 +71,7 @@ func (g *stepGate) allowed(p emulate.Pattern) (l []emulate.Pattern) {
 		l = append(l, plain)
 	}
 	if p.Half() && slices.ContainsFunc(nodes, func(n operator.Node) bool {
-		return emulate.IsNoise(&n) &&
-			slices.ContainsFunc(emulate.NoiseWays(&n, true), func(w emulate.NoiseWay) bool { return w.Added })
+		return emulate.IsNoise(&n) && n.Noise.Type == noise.Multiplicative
 	}) {
 		for _, q := range append([]emulate.Pattern{p}, l...) {
 			q.Added = true

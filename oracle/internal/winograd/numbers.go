@@ -1,8 +1,7 @@
 package winograd
 
-// Growth is of independent numbers. Smooth images have small differences, and the windows that B^T makes of them are
-// small in most places; few numbers that are large make large ones. So errors of given numbers are of their own mean
-// squares.
+// Smooth images have small differences, and the windows that B^T makes of them are small in most places; few numbers
+// that are large make large ones. So errors of given numbers are of their own mean squares.
 
 // Windows are the mean squares of the numbers of one channel, and of its windows B^T d B.
 type Windows struct {
@@ -55,10 +54,10 @@ func (f *Form) WindowsOf(at func(y, x int) float64, h, w int) Windows {
 	return s
 }
 
-// Squares returns the mean square errors of a result at each place of a tile, in units of that of a rounding, for one
-// output channel, with the [Form.Kernel] of each input channel. It is what Growth is, of these numbers: C products
-// added up one after the other, on top of the roundings of both transforms, of which those of the data are no smaller
-// where the data cancel.
+// Squares returns the mean square errors of a result at each place of a tile, in units of that of a rounding, which has
+// the variance 0.18 u^2 of its number's square, for one output channel, with the [Form.Kernel] of each input channel. C
+// products are added up one after the other, on top of the roundings of both transforms, of which those of the data are
+// no smaller where the data cancel.
 func (f *Form) Squares(x []Windows, kernels [][][]float64) [][]float64 {
 	n, c := len(f.Data), float64(len(x))
 	of, data, weights, size := room(n), make([]float64, n), make([]float64, n), make([]float64, n)

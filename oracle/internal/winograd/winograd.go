@@ -49,32 +49,6 @@ func Of(tile int) *Form {
 	return nil
 }
 
-// Growth is how far the errors of a result at row i and column j of a tile are above those of a sum of n = 9 C
-// products that is added up one after the other, both as deviations and for independent numbers of C channels.
-//
-// A rounding has the variance 0.18 u^2 of its number's square, so that in units of that a sum of n equal products has
-// n(n+1)/2, and n of the products themselves. In the middle there are C products of numbers with variances g and b,
-// row by row of G and B^T, which their own roundings add to in part; Out adds up those errors with its squares. That
-// is for one axis, and both multiply.
-func (f *Form) Growth(channels, i, j int) float64 {
-	c := float64(channels)
-	var all float64
-	for k, a := range f.Out[i] {
-		for l, b := range f.Out[j] {
-			gain := a * a * b * b * square(f.Data[k]) * square(f.Data[l]) * square(f.Weights[k]) * square(f.Weights[l])
-			own := roundings(f.Data[k]) + roundings(f.Data[l]) + roundings(f.Weights[k]) + roundings(f.Weights[l])
-			all += gain * (c*(c+1)/2 + c*(1+own))
-		}
-	}
-	n := 9 * c
-	return math.Sqrt(all / (n*(n+1)/2 + n))
-}
-
-// Worst is the greatest Growth in a tile: that of its last row and column.
-func (f *Form) Worst(channels int) float64 {
-	return f.Growth(channels, f.Tile-1, f.Tile-1)
-}
-
 // square is the variance of a row's sum of independent numbers.
 func square(row []float64) (sum float64) {
 	for _, v := range row {

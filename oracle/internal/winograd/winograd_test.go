@@ -50,19 +50,15 @@ func both(m [][]float64, x []float64, n int, at func(float64) float64) []float64
 	return out
 }
 
-// TestForms: in float64 the forms give the sums, and in float32 their errors are as far above those of a sum as Growth
-// says, at each place of a tile, for few channels and many.
+// TestForms: in float64 the forms give the sums, for few channels and many.
 func TestForms(t *testing.T) {
-	const u = 0x1p-24
 	single := func(v float64) float64 { return float64(float32(v)) }
 	wide := func(v float64) float64 { return v }
 	for _, f := range []*Form{F2, F4} {
 		n := f.Tile + 2
 		for _, channels := range []int{3, 16, 64} {
 			r := rand.New(rand.NewPCG(uint64(channels), 1))
-			squares, usual := make([]float64, f.Tile*f.Tile), 0.0
-			draws := 12000 / (channels + 20)
-			for range draws {
+			for range 20 {
 				x, w := make([][]float64, channels), make([][]float64, channels)
 				for c := range x {
 					x[c], w[c] = make([]float64, n*n), make([]float64, 9)
@@ -73,9 +69,8 @@ func TestForms(t *testing.T) {
 						w[c][i] = single(r.NormFloat64())
 					}
 				}
-				exact, got := f.tile(x, w, wide), f.tile(x, w, single)
-				for i := range exact {
-					for j, y := range exact[i] {
+				for i, row := range f.tile(x, w, wide) {
+					for j, y := range row {
 						var sum, q float64
 						for c := range x {
 							for k := range 9 {
@@ -87,23 +82,10 @@ func TestForms(t *testing.T) {
 						if math.Abs(sum-y) > 1e-11*math.Sqrt(q) {
 							t.Fatalf("F%d, %d channels: %v: want %v", f.Tile, channels, y, sum)
 						}
-						squares[i*f.Tile+j] += (got[i][j] - y) * (got[i][j] - y)
-						terms := float64(9 * channels)
-						usual += .18 * u * u * (terms*(y*y/3+q/6) + q) / float64(len(squares))
 					}
 				}
 			}
-			for k, s := range squares {
-				measured, want := math.Sqrt(s/usual), f.Growth(channels, k/f.Tile, k%f.Tile)
-				if ratio := measured / want; !(ratio > .75 && ratio < 1.35) {
-					t.Errorf("F%d, %d channels, result %d: errors are %.2f times a sum's: want %.2f",
-						f.Tile, channels, k, measured, want)
-				}
-			}
 		}
-	}
-	if w := F4.Worst(1 << 20); math.Abs(w-10.48) > .01 {
-		t.Errorf("the worst place of F4 has %v times a sum's errors: want 10.48", w)
 	}
 	if Of(4) != F4 || Of(2) != F2 || Of(3) != nil {
 		t.Error("forms by their tile")

@@ -1,4 +1,4 @@
-package layers
+package chain
 
 import (
 	"math"
@@ -26,7 +26,7 @@ func TestRecordedLayers(t *testing.T) {
 		}
 		for _, noise := range []string{"", "unknown"} {
 			e := rig.NewExam(t, c, mode, noise)
-			rig.Do(t, e, Check)
+			rig.Do(t, e, Layers)
 			if len(e.Report.Layers) < len(e.Machine.Nodes)-4 { // residual sums are not recorded everywhere
 				t.Errorf("%d of %d layers were checked", len(e.Report.Layers), len(e.Machine.Nodes))
 			}
@@ -57,6 +57,18 @@ func TestRecordedLayers(t *testing.T) {
 
 // layerModes are claims with the devices that keep them.
 var layerModes = []string{"float32", "tf32", "float16", "bfloat16"}
+
+// truncated returns v rounded toward zero to float32.
+func truncated(v float64) float64 {
+	r := emulate.Single(v)
+	switch {
+	case !(math.Abs(r) > math.Abs(v)):
+		return r
+	case r > 0:
+		return fp16.Float32.NextDown(r)
+	}
+	return fp16.Float32.NextUp(r)
+}
 
 // sum32 is a convolution whose float32 sums are formed one term after another,
 // from the last to the first if backwards, or in blocks of eight that are
@@ -152,7 +164,7 @@ func TestRightLayers(t *testing.T) {
 				e, d := rig.LayerExam(t, name, precision)
 				right := func(what string, d emulate.Device, without ...string) {
 					t.Helper()
-					r := rig.Record(t, e, d, 2, min(3, e.States.M-1)).Examine(t, Check, "2", without...)
+					r := rig.Record(t, e, d, 2, min(3, e.States.M-1)).Examine(t, Layers, "2", without...)
 					if len(r.Layers) == 0 {
 						t.Errorf("%s: no layer was checked", what)
 					}
@@ -244,7 +256,7 @@ func TestWrongLayers(t *testing.T) {
 				}
 				return e.Machine.Plain(&emulate.Device{Mode: tf32}, i, in, nil)
 			}
-		}, layer, report.FailPrecision, "", "tf32", ""},
+		}, layer, report.FailPrecision, "", "TF32", ""},
 		{"numbers cut off when stored", []string{"float16", "bfloat16"}, func(e *facts.Gate, d *emulate.Device) {
 			k := at(e, layer)
 			d.Round = func(i int, y []float64, f fp16.Format) {
@@ -258,26 +270,26 @@ func TestWrongLayers(t *testing.T) {
 					y[j] = r
 				}
 			}
-		}, layer, report.FailPrecision, "", "truncated", ""},
+		}, layer, report.FailPrecision, "", "cut off", ""},
 		{"a row of another row", layerModes, perturb(layer, func(y *tensor.Tensor) {
 			for k := range y.N() * y.C() {
 				copy(y.Plane(k/y.C(), k%y.C())[5*y.W():6*y.W()], y.Plane(k/y.C(), k%y.C())[4*y.W():5*y.W()])
 			}
-		}), layer, report.FailLogic, "row 5", "", ""},
+		}), layer, report.FailLogic, "image row 5", "", ""},
 		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }),
 			norm, report.FailLogic, "", "", ""},
 		{"a tile of 4x4 of another channel", layerModes, perturb(norm, func(y *tensor.Tensor) {
 			for r := range 4 {
 				copy(y.Plane(1, 3)[r*y.W():r*y.W()+4], y.Plane(1, 4)[r*y.W():r*y.W()+4])
 			}
-		}), norm, report.FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
+		}), norm, report.FailLogic, "realization 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
 		{"one sum a little off", []string{"float32", "tf32"}, perturb(
-			layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 },
+			layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-10 },
 		), layer, report.FailPrecision, "", "", "bound"},
 		{"sums with errors 25 times those of float32", []string{"float32", "tf32"},
 			perturb(layer, rig.Scattered(0x1p-18)), layer, report.FailPrecision, "", "", "statistics"},
-		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, rig.Scattered(0x1p-15)), layer,
-			report.FailPrecision, "", "", "statistics"},
+		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, rig.Scattered(0x1p-14)), layer,
+			report.FailPrecision, "", "", ""},
 		{"another activation", layerModes, func(e *facts.Gate, d *emulate.Device) {
 			k := at(e, activation)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
@@ -289,6 +301,11 @@ func TestWrongLayers(t *testing.T) {
 				return y, nil
 			}
 		}, activation, report.FailLogic, "", "silu", ""},
+		{"all of the block times 0.925", []string{"float32", "float16"}, perturb("stochastic_block", func(y *tensor.Tensor) {
+			for k := range y.Data {
+				y.Data[k] *= .925
+			}
+		}), "stochastic_block", report.FailRNG, "", "times 0.925", ""},
 		{"noise a thousandth too large", []string{"float32", "tf32"}, func(e *facts.Gate, d *emulate.Device) {
 			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 				if e.Machine.Nodes[i].Op == operator.OpNoise {
@@ -302,7 +319,7 @@ func TestWrongLayers(t *testing.T) {
 		for _, precision := range c.modes {
 			e, d := rig.LayerExam(t, "convex_layer_tanh_mult", precision)
 			c.fault(e, &d)
-			r := rig.Record(t, e, d, 2, 0).Examine(t, Check, "2")
+			r := rig.Record(t, e, d, 2, 0).Examine(t, Layers, "2")
 			if len(r.Findings) == 0 {
 				t.Errorf("%s, %s: not found", c.what, precision)
 				continue
@@ -329,53 +346,39 @@ func TestWrongLayers(t *testing.T) {
 // TestWrongInput: an operator that read another state than the one before.
 func TestWrongInput(t *testing.T) {
 	e, d := rig.LayerExam(t, "convex_layer_tanh_mult", "float32")
-	r := rig.Record(t, e, d, 3, 0).Examine(t, Check, "2")
+	r := rig.Record(t, e, d, 3, 0).Examine(t, Layers, "2")
 	if len(r.Findings) == 0 || r.Findings[0].Verdict != report.FailRollout ||
 		!strings.Contains(r.Findings[0].Text, "the one at 2") {
 		t.Errorf("findings %+v: want the first of the rollout, and that it names state 2", r.Findings)
 	}
 }
 
-// TestTurns: what a device that hands on numbers without a record may have is known in a number of ways that grows with
-// its convolutions, not with a power of two: it turns once at most from operands that are rounded to some that are not.
-func TestTurns(t *testing.T) {
-	t.Parallel()
-	e, _ := rig.LayerExam(t, "convex_layer_tanh_mult", "float16")
-	g := &layerGate{also: map[int][]layerValue{}, m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode)}
-	var err error
-	if g.of, err = e.Machine.Formats(g.mode, fp16.Float32); err != nil {
-		t.Fatal(err)
-	}
-	x := tensor.New(fp16.Float64, 1, e.States.C, 12, 12)
-	for i := range x.Data {
-		x.Data[i] = math.Sin(float64(i))
-	}
-	if g.shapes, err = e.Machine.Shapes(x.Shape); err != nil {
-		t.Fatal(err)
-	}
-	known, convs := map[int][]layerValue{operator.Input: {recorded(x)}}, 0
-	for i := range g.m.Nodes {
-		n := &g.m.Nodes[i]
-		if n.Op == operator.OpNoise {
-			break
-		}
-		if n.Op == operator.OpConv {
-			convs++
-		}
-		var ways [][]layerValue
-		for _, v := range known[n.In[0]] {
-			way := []layerValue{v}
-			for _, j := range n.In[1:] {
-				way = append(way, known[j][min(len(ways), len(known[j])-1)])
+// TestRecordedDraws: noise that was recorded with its draws is judged by them, and is wrong where its scale is.
+func TestRecordedDraws(t *testing.T) {
+	for _, scale := range []float64{1, 1.125} {
+		e, d := rig.LayerExam(t, "convex_layer_tanh_mult", "float16")
+		d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+			if e.Machine.Nodes[i].Op == operator.OpNoise {
+				for k, v := range in[0].Data {
+					y.Data[k] = v + (y.Data[k]-v)*scale
+				}
 			}
-			ways = append(ways, way)
 		}
-		known[i] = g.derive(i, ways)
-		if most := 3 + 2*convs; len(known[i]) > most || len(known[i]) < 3 {
-			t.Errorf("node %d, after %d convolutions: %d ways, want 3 to %d", i, convs, len(known[i]), most)
+		r := rig.Record(t, e, d, 2, 0)
+		b, err := e.Step(0, 0, 2, 2)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if convs < 3 {
-		t.Errorf("%d convolutions", convs)
+		if _, err := e.Machine.Operator(&d, b.X, b.Draws.Rewind()); err != nil { // it draws
+			t.Fatal(err)
+		}
+		const name = "stochastic_block.draw0.normal"
+		r.Names = append(r.Names, name)
+		r.Outputs[name] = tensor.Of(fp16.Float32, b.Draws.Data[0], r.Outputs["stochastic_block"].Shape...)
+		r.Exam.Stream = nil
+		found := r.Examine(t, Layers, "2").Findings
+		if right := len(found) == 0; right != (scale == 1) || !right && found[0].Verdict != report.FailRNG {
+			t.Errorf("scale times %v: findings %v", scale, found)
+		}
 	}
 }
