@@ -47,16 +47,29 @@ func (q *Question) losesOperands(n *graph.Node) bool {
 	if q.Narrow != fp16.Float16 || !q.Written {
 		return false
 	}
-	for _, v := range n.In[:2] {
-		t := q.Graph.Values[v].Const
-		if k := slices.Index(q.Graph.Inputs, v); k >= 0 {
-			t = q.Inputs[k]
-		}
-		if t != nil && slices.ContainsFunc(t.Data, func(x float64) bool { return x != 0 && math.Abs(x) < leastHalf }) {
-			return true
+	return slices.ContainsFunc(n.In[:2], func(v int) bool {
+		t := q.given(v)
+		return t != nil && slices.ContainsFunc(t.Data, func(x float64) bool {
+			x = fp16.Float16.Round(x)
+			return x != 0 && math.Abs(x) < leastHalf
+		})
+	})
+}
+
+// given are the numbers that a value is a cast of, if they are given.
+func (q *Question) given(v int) *tensor.Tensor {
+	if k := slices.Index(q.Graph.Inputs, v); k >= 0 {
+		return q.Inputs[k]
+	}
+	for i := range q.Graph.Nodes {
+		if n := &q.Graph.Nodes[i]; slices.Contains(n.Out, v) {
+			if _, is := n.Op.(graph.Cast); is {
+				return q.given(n.In[0])
+			}
+			return nil
 		}
 	}
-	return false
+	return q.Graph.Values[v].Const
 }
 
 // tf32Ways are the ways in which devices round operands to TF32, or leave them in float32, which a claim of TF32 allows

@@ -137,15 +137,17 @@ func (r *recording) draw(t graph.Type) error {
 			n.Op = graph.Cast{Dtype: t.Format.String()}
 		}
 	}
-	for k, d := range r.drawn {
-		x, err := r.step.drawn(t, d.Rewind())
-		if err != nil {
-			return err
-		}
-		if k == 0 {
-			r.known[r.draws] = x
-		} else {
-			r.others = append(r.others, x)
+	for _, d := range r.drawn {
+		for _, f := range []fp16.Format{t.Format, fp16.Float32} { // the latter where a device keeps its draws
+			x, err := r.step.drawn(graph.Type{Shape: t.Shape, Format: f}, d.Rewind())
+			if err != nil {
+				return err
+			}
+			if r.known[r.draws] == nil {
+				r.known[r.draws] = x
+			} else if !slices.Equal(x.Data, r.known[r.draws].Data) {
+				r.others = append(r.others, x)
+			}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -147,6 +148,18 @@ func TestHalfConstants(t *testing.T) {
 			if how := strings.Join(r.Notes, "; "); by == 1 && !strings.Contains(how, "rounded: the constant of") {
 				t.Errorf("%s: notes %q do not tell", precision, how)
 			}
+		}
+	}
+}
+
+// TestSignsOfDraws: the sign of a Laplace draw is that of a number of the noise's format, which in float16 may be 0.
+func TestSignsOfDraws(t *testing.T) {
+	for f, want := range map[fp16.Format]float64{fp16.Float16: 0, fp16.BFloat16: 1.5, fp16.Float32: 1.5} {
+		s := &step{block: &noise.Block{Type: noise.Laplace, Scale: .1}}
+		d := &emulate.Draws{Kinds: []noise.Kind{noise.Exponential, noise.Normal}, Data: [][]float64{{1.5, 1.5}, {1e-9, -.5}}}
+		x, err := s.drawn(graph.Type{Shape: []int{1, 1, 1, 2}, Format: f}, d)
+		if err != nil || x.Data[0] != want || x.Data[1] != -1.5 {
+			t.Errorf("%v: %v, %v", f, x.Data, err)
 		}
 	}
 }

@@ -158,23 +158,34 @@ func TestMatrixUnitsOfSmoothImages(t *testing.T) {
 }
 
 // TestFlushedOperands: a unit that takes subnormal operands for zero, as MI200's do, is right by that, and one that
-// does not is right without.
+// does not is right without: where weights are subnormal, and where a wide input is once it is rounded.
 func TestFlushedOperands(t *testing.T) {
-	x, w, _ := window3x3(true, fp16.Float16)
-	w = tensor.Of(fp16.Float64, w.Data[:2*x.C()], 2, x.C(), 1, 1)
-	for i := range w.Data {
-		w.Data[i] *= float64(1 - i%4/3) // a quarter of them is 0
-		if i%4 == 3 {
-			w.Data[i] = 0x1p-15
-		}
-	}
+	images, all, _ := window3x3(true, fp16.Float16)
+	few := tensor.Of(fp16.Float64, all.Data[:2*images.C()], 2, images.C(), 1, 1)
 	units := unitsOf(t, fp16.Float16)
-	for _, u := range units[:len(units)-1] {
-		y := convolve(u, x, w, conv.Params{}, true)
-		found := single(t, claimOf(t, fp16.Float16), graph.Conv{}, kept(y, fp16.Float32), kept(x, fp16.Float32), w)
-		if flushed := strings.Contains(found.contract(), "without subnormal"); !found.Passes() ||
-			flushed != (u.Kind == tensorcore.Pairs) {
-			t.Errorf("unit %v, blocks of %d: right %v, by %q", u.Kind, u.Terms, found.Passes(), found.contract())
+	for _, wide := range []bool{false, true} {
+		x, w := images.Clone(), few.Clone()
+		for i := range w.Data {
+			w.Data[i] = .25 + w.Data[i]*float64(1-i%4/3)
+			if !wide && i%4 == 3 {
+				w.Data[i] = 0x1p-15
+			}
+		}
+		for i := range x.Data {
+			if x.Data[i] += 0x1p-13; wide && i%4 == 3 {
+				x.Data[i] = 0x1.004p-15 // as a half number 2^-15
+			}
+		}
+		rounded := x.Clone()
+		fp16.Float16.RoundSlice(rounded.Data, x.Data)
+		fp16.Float16.RoundSlice(w.Data, w.Data)
+		for _, u := range units[:len(units)-1] {
+			y := convolve(u, rounded, w, conv.Params{}, true)
+			found := single(t, claimOf(t, fp16.Float16), graph.Conv{}, kept(y, fp16.Float32), kept(x, fp16.Float32), w)
+			if flushed := strings.Contains(found.contract(), "without subnormal"); !found.Passes() ||
+				flushed != (u.Kind == tensorcore.Pairs) {
+				t.Errorf("wide %v: unit %v, blocks of %d: right %v, by %q", wide, u.Kind, u.Terms, found.Passes(), found.contract())
+			}
 		}
 	}
 }

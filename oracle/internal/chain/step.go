@@ -168,6 +168,9 @@ func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
 		b.Scale = 1
 	}
 	if d != nil {
+		if b.Type == noise.Laplace {
+			d = signs{d, t.Format}
+		}
 		if err := b.Apply(x, x, noise.Time{}, d); err != nil {
 			return nil, err
 		}
@@ -179,6 +182,21 @@ func (s *step) drawn(t graph.Type, d noise.Draws) (*tensor.Tensor, error) {
 	y := tensor.New(f, t.Shape...)
 	f.RoundSlice(y.Data, x.Data)
 	return y, nil
+}
+
+// signs are draws whose normal numbers, of which a Laplace block takes the signs, are of a format: in float16 some of
+// them are 0, and have none.
+type signs struct {
+	noise.Draws
+	f fp16.Format
+}
+
+func (s signs) Draw(kind noise.Kind, p float64, shape []int, dst []float64) error {
+	err := s.Draws.Draw(kind, p, shape, dst)
+	if kind == noise.Normal {
+		s.f.RoundSlice(dst, dst)
+	}
+	return err
 }
 
 // typesOf are the types of a step's inputs, as the claim has them.
