@@ -29,6 +29,8 @@ const (
 	mostTerms = 1e6
 	// derived: what changes float64 numbers near 1 no more.
 	lastBits = 0x1p-50
+	// work: how often an interval of exponents is halved, from 50 to a thousandth.
+	mostHalved = 16
 )
 
 // How far errors of right kernels may be above what is expected.

@@ -214,18 +214,18 @@ func (t *trial) expect(f fp16.Format) {
 			}
 			e[i] = max(e[i], mean)
 		}
-		if s := t.model(f, i); s-s == 0 {
-			per := 1.0
-			if t.single {
-				per = t.quantumOf(f, i, s)
-			}
-			all += e[i] / per
-			most += s / per
+		if s := t.model(f, i, 1); s-s == 0 {
+			all += e[i]
+			most += s
 		}
 	}
+	part, scale := 1.0, all/most
+	if t.single {
+		part, scale = t.part(f, e), 1
+	}
 	for i := range e {
-		if s := t.model(f, i); s-s == 0 && most > 0 {
-			e[i] = e[i]/2 + s*all/most/2
+		if s := t.model(f, i, part); s-s == 0 && most > 0 {
+			e[i] = e[i]/2 + s*scale/2
 		}
 		if t.flushed != nil {
 			if d := t.flushed[i] - t.stored[i]; d-d == 0 {
@@ -252,8 +252,28 @@ func (t *trial) kinds() int {
 	return 1
 }
 
-// model is what an element's squared error is in proportion to: of errors far below the distance of
-// stored numbers their chance to change one, and of others the error's square.
-func (t *trial) model(f fp16.Format, i int) float64 {
-	return t.r[i] * (t.r[i] + f.Ulp(t.stored[i]))
+// model is what an element's squared error is in proportion to, where errors are a part of their bound: of errors
+// far below the distance of stored numbers their chance to change one, and of others the error's square.
+func (t *trial) model(f fp16.Format, i int, part float64) float64 {
+	r := t.r[i] * part
+	return r * (r + f.Ulp(t.stored[i]))
+}
+
+// part is what part of their bounds errors are, so that there are as many quanta of them as are expected.
+func (t *trial) part(f fp16.Format, expected []float64) float64 {
+	least, most := lastBits, 1.0
+	for range mostHalved {
+		part, over := math.Sqrt(least*most), 0.0
+		for i, e := range expected {
+			if m := t.model(f, i, part); m-m == 0 {
+				over += (m - e) / t.quantumOf(f, i, m)
+			}
+		}
+		if over > 0 {
+			most = part
+		} else {
+			least = part
+		}
+	}
+	return most
 }

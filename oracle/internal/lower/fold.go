@@ -1,12 +1,10 @@
 package lower
 
 import (
-	"math"
 	"slices"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/tensor"
+	"github.com/refrun/refrun/internal/op/pointwise"
 )
 
 // folds are the batch norms that a compiler may take into the weights of the convolution before them, by that
@@ -42,24 +40,32 @@ func folds(g *graph.Graph) map[int]int {
 	return norms
 }
 
-// fold returns a convolution's parameters with a batch norm in them, as compilers make them of float32 numbers: w a and
-// b a + beta - mean a, a = gamma/sqrt(var + eps).
-func fold(g *graph.Graph, conv, norm *graph.Node) (weight, bias *tensor.Tensor) {
-	single, param := fp16.Float32.Round, func(k int) []float64 { return g.Values[norm.In[k]].Const.Data }
-	gamma, beta, mean, variance := param(1), param(2), param(3), param(4)
-	w := g.Values[conv.In[1]].Const
-	weight, bias = tensor.New(fp16.Float32, w.Shape...), tensor.New(fp16.Float32, w.Shape[0])
-	per := len(w.Data) / len(bias.Data)
-	for c := range bias.Data {
-		a := single(single(gamma[c]) / single(math.Sqrt(variance[c]+norm.Op.(graph.BatchNorm).Eps)))
-		for k := c * per; k < (c+1)*per; k++ {
-			weight.Data[k] = single(w.Data[k] * a)
-		}
-		shift := beta[c] - float64(mean[c]*a)
-		if len(conv.In) > 2 {
-			shift += float64(g.Values[conv.In[2]].Const.Data[c] * a)
-		}
-		bias.Data[c] = single(shift)
+var sqrt, _ = graph.NewUnary("sqrt", nil)
+
+// fold is a batch norm that is taken into the weights of a convolution.
+type fold struct {
+	conv, norm   graph.Node
+	weight, bias int // the convolution's parameters, of the graph from which a contract is lowered
+}
+
+// into adds the steps that make the parameters of a convolution of those of its norm, as compilers make them of float32
+// numbers: w a and beta - mean a + b a, a = gamma/sqrt(var + eps). Each has errors of its own, so that a weight beside
+// the middle of two half numbers may be either.
+func (f *fold) into(l *lowering) {
+	name, eps := l.from.Name(&f.conv)+".folded", f.norm.Op.(graph.BatchNorm).Eps
+	param := func(k int) int { return l.of[f.norm.In[k]] }
+	root := l.to.Add(sqrt, name+".deviation",
+		l.to.Add(graph.Binary{Of: pointwise.Add, Other: &eps}, name+".variance", param(4)))
+	a := l.to.Add(graph.Binary{Of: pointwise.Div}, name+".scale", param(1), root)
+	shape := graph.Ints(slices.Repeat([]int{1}, len(l.from.Values[f.weight].Const.Shape)))
+	shape[0] = -1
+	l.of[f.weight] = l.to.Add(graph.Binary{Of: pointwise.Mul}, name+".weight", l.of[f.conv.In[1]],
+		l.to.Add(graph.Reshape{Shape: shape}, name+".scales", a))
+	shift := l.to.Add(graph.Binary{Of: pointwise.Sub}, name+".shift", param(2),
+		l.to.Add(graph.Binary{Of: pointwise.Mul}, name+".mean", param(3), a))
+	if len(f.conv.In) > 2 {
+		shift = l.to.Add(graph.Addition, name+".bias", shift,
+			l.to.Add(graph.Binary{Of: pointwise.Mul}, name+".scaled", l.of[f.conv.In[2]], a))
 	}
-	return weight, bias
+	l.of[f.bias] = shift
 }

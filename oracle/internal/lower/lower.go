@@ -59,6 +59,7 @@ type lowering struct {
 	kernel  []int
 	wide    []bool // values that are not rounded as they were made
 	cast    map[castKey]int
+	folds   []*fold
 	folded  map[int]bool // batch norms that are in weights
 	choices []Choice     // so far
 }
@@ -108,6 +109,9 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 		if t := g.Values[v].Const; t != nil {
 			l.of[v] = l.to.Constant(g.Values[v].Name, t)
 		}
+	}
+	for _, f := range l.folds {
+		f.into(l)
 	}
 	for i := range g.Nodes {
 		l.node(i, stored)
@@ -181,9 +185,12 @@ func (l *lowering) fold(g *graph.Graph) *graph.Graph {
 		if !l.chooses(weights, norms[i], norm.Out[0], g.Name(norm), false) {
 			continue
 		}
-		w, b := fold(g, conv, norm)
-		name := g.Name(conv)
-		conv.In = []int{conv.In[0], to.Constant(name+".folded.weight", w), to.Constant(name+".folded.bias", b)}
+		f := &fold{conv: *conv, norm: *norm}
+		w, name := g.Values[conv.In[1]].Const, g.Name(conv)
+		f.weight = to.Constant(name+".folded.weight", w)
+		f.bias = to.Constant(name+".folded.bias", tensor.New(w.Format, w.Shape[0]))
+		l.folds = append(l.folds, f)
+		conv.In = []int{conv.In[0], f.weight, f.bias}
 		norm.Op, norm.In = graph.Act{Func: act.Identity}, norm.In[:1]
 		l.folded[norms[i]] = true
 	}
@@ -360,7 +367,7 @@ func (l *lowering) round(v int, f fp16.Format) int {
 		return made
 	}
 	name := l.from.Values[v].Name + "." + f.String()
-	if t := l.from.Values[v].Const; t != nil {
+	if t := l.to.Values[l.of[v]].Const; t != nil {
 		l.cast[key] = l.to.Constant(name, Rounded(t, f))
 	} else {
 		l.cast[key] = l.to.Add(graph.Cast{Dtype: f.String()}, name, l.of[v])
