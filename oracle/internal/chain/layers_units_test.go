@@ -14,6 +14,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"
 )
@@ -338,6 +339,29 @@ func TestSiLUFarBelow(t *testing.T) {
 		if f.Passes() != d.right {
 			t.Errorf("%s: judged right: %v (%d outside, %v over its limit)", d.name, f.Passes(), f.Each[0].Violations,
 				f.Each[0].Excess)
+		}
+	}
+}
+
+// TestKindOfFunctions: a function of one number has errors of that number's size, so that a small slope where there
+// should be none is another function, and a coarse one is a matter of precision.
+func TestKindOfFunctions(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	x := tensor.New(fp16.Float32, 1, 4, 16, 16)
+	for i := range x.Data {
+		x.Data[i] = float64(float32(r.NormFloat64()))
+	}
+	for want, f := range map[report.Verdict]func(v float64) float64{
+		report.FailLogic:     func(v float64) float64 { return max(v, v/1000) },
+		report.FailPrecision: func(v float64) float64 { return fp16.BFloat16.Round(max(v, 0)) },
+	} {
+		y := tensor.New(fp16.Float32, x.Shape...)
+		for i, v := range x.Data {
+			y.Data[i] = float64(float32(f(v)))
+		}
+		found := single(t, claimOf(t, fp16.Float32), graph.Act{Func: act.ReLU}, y, x)
+		if kind, err := found.c.kindOf(0, found.Each[0].Wrong); found.Passes() || kind != want || err != nil {
+			t.Errorf("passes %v, %v, %v: want %v", found.Passes(), kind, err, want)
 		}
 	}
 }

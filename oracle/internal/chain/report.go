@@ -9,6 +9,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -230,13 +231,29 @@ func (c *checker) kindOf(i int, of []int) (report.Verdict, error) {
 		return "", err
 	}
 	off, most := squares(got.Data, exact), squares(coarse, exact)
-	if len(of) > 0 { // beside what is usual in all
-		off, most = squares(some(got.Data, of), some(exact, of)), most*float64(len(of))/float64(len(exact))
+	if len(of) > 0 {
+		off = squares(some(got.Data, of), some(exact, of))
+		if c.elementwise() { // whose errors are of each number's size
+			most = squares(some(coarse, of), some(exact, of))
+		} else { // beside what is usual in all
+			most *= float64(len(of)) / float64(len(exact))
+		}
 	}
 	if off <= judge.Coarsest*most {
 		return report.FailPrecision, nil
 	}
 	return report.FailLogic, nil
+}
+
+// elementwise reports whether each number of a step is a function of one number before it.
+func (c *checker) elementwise() bool {
+	return !slices.ContainsFunc(c.step.g.Nodes, func(n graph.Node) bool {
+		switch n.Op.(type) {
+		case graph.Act, graph.Unary, graph.Cast:
+			return false
+		}
+		return true
+	})
 }
 
 // some are those numbers.
