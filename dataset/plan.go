@@ -190,16 +190,24 @@ func OpenPlan(dir string) (*Plan, error) {
 	if p.units, err = s.Units(path); err != nil {
 		return nil, err
 	}
-	path = filepath.Join(dir, linesName)
-	if text, err = readFile(path, int64(p.Units+1)*512); err != nil {
+	if err := p.readLines(filepath.Join(dir, linesName)); err != nil {
 		return nil, err
+	}
+	return p, nil
+}
+
+// readLines reads the lines of a plan, one of each unit.
+func (p *Plan) readLines(path string) error {
+	text, err := readFile(path, int64(p.Units+1)*512)
+	if err != nil {
+		return err
 	}
 	if sum := fmt.Sprintf("%x", sha256.Sum256(text)); sum != p.Head.Lines {
 		units, err := p.differing(text)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return nil, &Damaged{
+		return &Damaged{
 			path, fmt.Sprintf("SHA-256 %s: want %s, as plan.json says", sum, fault.Text(p.Head.Lines)), units,
 		}
 	}
@@ -207,16 +215,16 @@ func OpenPlan(dir string) (*Plan, error) {
 	for line := range bytes.Lines(text) {
 		var l Line
 		if err := json.Unmarshal(line, &l); err != nil || l.Unit != len(p.Lines) {
-			return nil, fmt.Errorf("%s:%d: want unit %d", path, len(p.Lines)+1, len(p.Lines))
+			return fmt.Errorf("%s:%d: want unit %d", path, len(p.Lines)+1, len(p.Lines))
 		}
 		p.Lines = append(p.Lines, l)
 		fmt.Fprintln(all, l.Identity)
 	}
 	if sum := fmt.Sprintf("%x", all.Sum(nil)); len(p.Lines) != p.Units || sum != p.Identity {
-		return nil, fmt.Errorf("%s: %d units of the identity %s: want %d of %s",
+		return fmt.Errorf("%s: %d units of the identity %s: want %d of %s",
 			path, len(p.Lines), sum, p.Units, fault.Text(p.Identity))
 	}
-	return p, nil
+	return nil
 }
 
 // Damaged is a plan whose lines are not those that were written.

@@ -132,26 +132,31 @@ func readOwn(o *strict.Object) (*Spec, error) {
 		}
 	}
 	if p := o.Child("store"); p != nil {
-		name := p.String("format", "float32")
-		f, err := fp16.ParseFormat(name)
-		if err != nil || f == fp16.TF32 {
-			p.Fail("format", "%.60q: want float64, float32, float16 or bfloat16", name)
-		}
-		s.Store = f
-		if s.File = p.String("file", s.File); s.File != ".safetensors" && s.File != ".h5" {
-			p.Fail("file", "%.60q: want .safetensors or .h5", s.File)
-		}
-		if p.Has("gzip") {
-			if s.Gzip = int(p.Int("gzip", 4, 1, 9)); s.File != ".h5" {
-				p.Fail("gzip", "given: want it beside file .h5 only")
-			}
-		}
-		s.States = p.Bool("states", true)
-		if err := p.Close(); err != nil {
+		if err := s.readStore(p); err != nil {
 			return nil, err
 		}
 	}
 	return s, o.Close()
+}
+
+// readStore reads how the dataset is stored.
+func (s *Spec) readStore(p *strict.Object) error {
+	name := p.String("format", "float32")
+	f, err := fp16.ParseFormat(name)
+	if err != nil || f == fp16.TF32 {
+		p.Fail("format", "%.60q: want float64, float32, float16 or bfloat16", name)
+	}
+	s.Store = f
+	if s.File = p.String("file", s.File); s.File != ".safetensors" && s.File != ".h5" {
+		p.Fail("file", "%.60q: want .safetensors or .h5", s.File)
+	}
+	if p.Has("gzip") {
+		if s.Gzip = int(p.Int("gzip", 4, 1, 9)); s.File != ".h5" {
+			p.Fail("gzip", "given: want it beside file .h5 only")
+		}
+	}
+	s.States = p.Bool("states", true)
+	return p.Close()
 }
 
 // set returns a JSON object with the value at a place in it, whose parts dots separate.

@@ -51,45 +51,9 @@ func readNodes(o *strict.Object) (Config, error) {
 	outputs := int(o.Int("output_channels", 0, 1, mostSize))
 	for _, n := range o.Children("nodes") {
 		n.Need("op", "name")
-		node := NodeConfig{Op: n.String("op", ""), Name: n.String("name", ""), In: n.Strings("in")}
-		switch node.Op {
-		case "conv":
-			n.Need("out_channels", "kernel_size")
-			node.OutChannels = int(n.Int("out_channels", 1, 1, mostSize))
-			node.KernelSize = int(n.Int("kernel_size", 3, 1, 255))
-			node.PaddingMode = n.String("padding_mode", "zeros")
-			node.NoBias = !n.Bool("bias", true)
-		case "norm":
-			n.Need("normalization")
-			node.Normalization = n.String("normalization", "")
-			node.Groups = int(n.Int("groups", 0, 1, mostSize))
-			eps := n.Float("eps", epsilon)
-			node.Eps, node.NoAffine = &eps, !n.Bool("affine", true)
-		case "act":
-			n.Need("activation")
-			node.Activation = n.String("activation", "")
-		case "noise":
-			n.Need("noise_type", "noise_scale")
-			node.NoiseType = n.String("noise_type", "")
-			node.NoiseScale = n.Float("noise_scale", 0)
-		case "":
-		default: // an add may be a registered one
-			node.Attributes = n.Raw("attributes")
-			for _, p := range n.Children("params") {
-				p.Need("name", "shape")
-				param := ParamConfig{Name: p.String("name", ""), Shape: p.Ints("shape")}
-				switch dtype := p.String("dtype", "float32"); dtype {
-				case "float32":
-				case "int64":
-					param.Whole = true
-				default:
-					p.Fail("dtype", "%.60q: want float32 or int64", dtype)
-				}
-				if err := p.Close(); err != nil {
-					return c, err
-				}
-				node.Params = append(node.Params, param)
-			}
+		node, err := readNode(n)
+		if err != nil {
+			return c, err
 		}
 		if err := n.Close(); err != nil {
 			return c, err
@@ -109,4 +73,49 @@ func readNodes(o *strict.Object) (Config, error) {
 		return c, o.Errorf("output_channels", "%d: want %d, as many as the last node has", outputs, c.OutputChannels)
 	}
 	return c, nil
+}
+
+// readNode reads the fields that a node of its op has.
+func readNode(n *strict.Object) (NodeConfig, error) {
+	node := NodeConfig{Op: n.String("op", ""), Name: n.String("name", ""), In: n.Strings("in")}
+	switch node.Op {
+	case "conv":
+		n.Need("out_channels", "kernel_size")
+		node.OutChannels = int(n.Int("out_channels", 1, 1, mostSize))
+		node.KernelSize = int(n.Int("kernel_size", 3, 1, 255))
+		node.PaddingMode = n.String("padding_mode", "zeros")
+		node.NoBias = !n.Bool("bias", true)
+	case "norm":
+		n.Need("normalization")
+		node.Normalization = n.String("normalization", "")
+		node.Groups = int(n.Int("groups", 0, 1, mostSize))
+		eps := n.Float("eps", epsilon)
+		node.Eps, node.NoAffine = &eps, !n.Bool("affine", true)
+	case "act":
+		n.Need("activation")
+		node.Activation = n.String("activation", "")
+	case "noise":
+		n.Need("noise_type", "noise_scale")
+		node.NoiseType = n.String("noise_type", "")
+		node.NoiseScale = n.Float("noise_scale", 0)
+	case "":
+	default: // an add may be a registered one
+		node.Attributes = n.Raw("attributes")
+		for _, p := range n.Children("params") {
+			p.Need("name", "shape")
+			param := ParamConfig{Name: p.String("name", ""), Shape: p.Ints("shape")}
+			switch dtype := p.String("dtype", "float32"); dtype {
+			case "float32":
+			case "int64":
+				param.Whole = true
+			default:
+				p.Fail("dtype", "%.60q: want float32 or int64", dtype)
+			}
+			if err := p.Close(); err != nil {
+				return node, err
+			}
+			node.Params = append(node.Params, param)
+		}
+	}
+	return node, nil
 }

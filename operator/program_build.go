@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -211,26 +212,11 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 	width := in
 	switch n.Op {
 	case "conv":
-		width = n.OutChannels
-		if width < 1 {
-			return nil, b.fail("out_channels", "%d: want 1 or more", width)
-		}
-		if n.KernelSize < 1 || n.KernelSize%2 == 0 {
-			return nil, b.fail("kernel_size",
-				"%d: want an odd number, so that padding by half of it keeps the image size", n.KernelSize)
-		}
-		mode := n.PaddingMode
-		if mode == "" {
-			mode = "zeros"
-		}
-		padding, err := conv.ParsePadding(mode)
+		m, err := b.conv(in)
 		if err != nil {
-			return nil, b.fail("padding_mode", "%w", err)
-		}
-		if err := b.count("out_channels", width, float64(in)*float64(width)*float64(n.KernelSize*n.KernelSize)); err != nil {
 			return nil, err
 		}
-		s.module = newConv(n.Name, in, width, n.KernelSize, !n.NoBias, 1, padding)
+		s.module, width = m, n.OutChannels
 	case "norm":
 		m, field, err := n.norm(in)
 		if err != nil {
@@ -268,6 +254,27 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 		s.module = b.op.noise
 	}
 	return []graph.Type{{Shape: []int{1, width, x.Shape[2], x.Shape[3]}, Format: fp16.Float32}}, nil
+}
+
+// conv builds the node's convolution, of so many channels.
+func (b *programmer) conv(in int) (*conv2d, error) {
+	n := b.node
+	if n.OutChannels < 1 {
+		return nil, b.fail("out_channels", "%d: want 1 or more", n.OutChannels)
+	}
+	if n.KernelSize < 1 || n.KernelSize%2 == 0 {
+		return nil, b.fail("kernel_size",
+			"%d: want an odd number, so that padding by half of it keeps the image size", n.KernelSize)
+	}
+	padding, err := conv.ParsePadding(cmp.Or(n.PaddingMode, "zeros"))
+	if err != nil {
+		return nil, b.fail("padding_mode", "%w", err)
+	}
+	weights := float64(in) * float64(n.OutChannels) * float64(n.KernelSize*n.KernelSize)
+	if err := b.count("out_channels", n.OutChannels, weights); err != nil {
+		return nil, err
+	}
+	return newConv(n.Name, in, n.OutChannels, n.KernelSize, !n.NoBias, 1, padding), nil
 }
 
 // norm returns the norm of a node over c channels, or the field that makes none.

@@ -72,23 +72,9 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	traj, err := c.ReadTrajectory()
+	traj, truth, err := recordedStates(c, o.Mode)
 	if err != nil {
 		return nil, err
-	}
-	if err := evidence.OnGrid(c.Trajectory.Path, "trajectory", traj.Data, o.Mode.Wide()); err != nil {
-		return nil, err
-	}
-	if traj.T < 2 {
-		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to compare a step", c.Trajectory.Path, traj.T)
-	}
-	truth, err := c.ReadTruth()
-	if err != nil {
-		return nil, err
-	}
-	if truth != nil && (truth.H != traj.H || truth.W != traj.W) {
-		return nil, fmt.Errorf("%s: one_step: images are %dx%d: want %dx%d as in the trajectory", c.Truth.Path, truth.H,
-			truth.W, traj.H, traj.W)
 	}
 	stream, err := c.OpenStream(o.Noise, op, o.Mode)
 	if err != nil {
@@ -104,16 +90,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 			}
 		}}
 
-	std := diff.Std(traj.Data)
-	all := diff.NewAccumulator(traj.Format, std)
-	perStep := make([]*diff.Accumulator, traj.T-1)
-	for i := range perStep {
-		perStep[i] = diff.NewAccumulator(traj.Format, std)
-	}
-	fields := diff.NewFields(traj.T, traj.C)
-	ours, recorded := diff.NewAccumulator(fp16.Float64, std), diff.NewAccumulator(fp16.Float64, std)
-	digest := rollout.NewDigest(o.Mode.Wide(), traj.M, traj.T-1, traj.C, traj.H, traj.W)
-
+	sums := newOneStepSums(traj, truth, o.Mode)
 	batches := c.Rollout.EngineBatches()
 	done, total := 0, len(batches)*(traj.T-1)
 	for k, b := range batches {
@@ -136,37 +113,89 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 				return nil, fmt.Errorf("step %d: %w", t, err)
 			}
 			for m := lo; m < hi; m++ {
-				got, want := next.Samples(m-lo, m-lo+1).Data, traj.At(m, t)
-				at := (m*traj.T + t) * traj.CHW()
-				all.AddAt(at, got, want)
-				perStep[t-1].AddAt(at, got, want)
-				fields.AddState(t, got, want)
-				digest.Add(m, got)
-				if truth != nil {
-					ours.Add(got, truth.At(m, t-1))
-					recorded.Add(want, truth.At(m, t-1))
-				}
+				sums.add(m, t, next.Samples(m-lo, m-lo+1).Data)
 			}
 			if done++; o.Progress != nil {
 				o.Progress(done, total)
 			}
 		}
 	}
-	r.All, r.Digest = all.Diff(), digest.Hex()
-	for _, a := range perStep {
-		r.PerStep = append(r.PerStep, a.Diff())
-	}
-	r.Fields = fields.All()[traj.C:]
-	if truth != nil {
-		u, v := ours.Diff().RMSOverStd, recorded.Diff().RMSOverStd
-		r.Truth = &Truth{u, v, diff.Number(measure.Ratio(float64(u), float64(v)))}
-	}
+	sums.into(r)
 	if c.Layers != nil {
 		if r.Layers, err = compareLayers(c, op, o); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// oneStepSums are the differences of steps from the recorded ones, and of both from the truth.
+type oneStepSums struct {
+	traj, truth         *rollout.States
+	all, ours, recorded *diff.Accumulator
+	perStep             []*diff.Accumulator
+	fields              *diff.Fields
+	digest              *rollout.Digest
+}
+
+func newOneStepSums(traj, truth *rollout.States, mode operator.Mode) *oneStepSums {
+	std := diff.Std(traj.Data)
+	s := &oneStepSums{
+		traj: traj, truth: truth, all: diff.NewAccumulator(traj.Format, std), ours: diff.NewAccumulator(fp16.Float64, std),
+		recorded: diff.NewAccumulator(fp16.Float64, std), fields: diff.NewFields(traj.T, traj.C),
+		digest: rollout.NewDigest(mode.Wide(), traj.M, traj.T-1, traj.C, traj.H, traj.W),
+	}
+	for range traj.T - 1 {
+		s.perStep = append(s.perStep, diff.NewAccumulator(traj.Format, std))
+	}
+	return s
+}
+
+// add adds realization m's step to t.
+func (s *oneStepSums) add(m, t int, got []float64) {
+	want, at := s.traj.At(m, t), (m*s.traj.T+t)*s.traj.CHW()
+	s.all.AddAt(at, got, want)
+	s.perStep[t-1].AddAt(at, got, want)
+	s.fields.AddState(t, got, want)
+	s.digest.Add(m, got)
+	if s.truth != nil {
+		s.ours.Add(got, s.truth.At(m, t-1))
+		s.recorded.Add(want, s.truth.At(m, t-1))
+	}
+}
+
+// into fills in what the sums say.
+func (s *oneStepSums) into(r *OneStep) {
+	r.All, r.Digest = s.all.Diff(), s.digest.Hex()
+	for _, a := range s.perStep {
+		r.PerStep = append(r.PerStep, a.Diff())
+	}
+	r.Fields = s.fields.All()[s.traj.C:]
+	if s.truth != nil {
+		u, v := s.ours.Diff().RMSOverStd, s.recorded.Diff().RMSOverStd
+		r.Truth = &Truth{u, v, diff.Number(measure.Ratio(float64(u), float64(v)))}
+	}
+}
+
+// recordedStates returns the trajectory, and its float64 truth if there is one.
+func recordedStates(c *rollout.Case, mode operator.Mode) (traj, truth *rollout.States, err error) {
+	if traj, err = c.ReadTrajectory(); err != nil {
+		return nil, nil, err
+	}
+	if err := evidence.OnGrid(c.Trajectory.Path, "trajectory", traj.Data, mode.Wide()); err != nil {
+		return nil, nil, err
+	}
+	if traj.T < 2 {
+		return nil, nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to compare a step", c.Trajectory.Path, traj.T)
+	}
+	if truth, err = c.ReadTruth(); err != nil {
+		return nil, nil, err
+	}
+	if truth != nil && (truth.H != traj.H || truth.W != traj.W) {
+		return nil, nil, fmt.Errorf("%s: one_step: images are %dx%d: want %dx%d as in the trajectory", c.Truth.Path, truth.H,
+			truth.W, traj.H, traj.W)
+	}
+	return traj, truth, nil
 }
 
 // stateFormat returns the format of recorded states after the first: the mode's, or the

@@ -15,25 +15,9 @@ func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, d digests) (a
 	if from == nil {
 		return nil, "", nil
 	}
-	pos := *from
-	all := make([]int, len(outputs)) // records of each
-	for i, o := range outputs {
-		good, n, err := o.verify()
-		if err != nil {
-			return nil, "", err
-		}
-		if all[i] = n; good == n {
-			continue
-		}
-		k, t, m := o.order().place(good)
-		what, p := fmt.Sprintf("realization %d, state %d", o.order().batches[k][0]+m, t), Checkpoint{Batch: k, Step: t - 1}
-		if kindOf(o) == ofTape { // its first step leads to state 1
-			what, p = fmt.Sprintf("engine batch %d, step %d", k, t+1), Checkpoint{Batch: k, Step: t}
-		}
-		if p.Batch < pos.Batch || p.Batch == pos.Batch && p.Step < pos.Step {
-			note = fmt.Sprintf("%s: %s: not the bytes that were written", partial(j.pathOf(o)), what)
-			pos = p
-		}
+	pos, all, note, err := j.verified(from, outputs)
+	if err != nil {
+		return nil, "", err
 	}
 	if note == "" {
 		for of, text := range d.texts(s) {
@@ -77,6 +61,32 @@ func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, d digests) (a
 		return nil, note, nil
 	}
 	return &pos, note, nil
+}
+
+// verified is how far the outputs hold what was written, the records of each, and what is wrong if one of them falls
+// short of the checkpoint.
+func (j *Job) verified(from *Checkpoint, outputs []Output) (pos Checkpoint, all []int, note string, err error) {
+	pos = *from
+	all = make([]int, len(outputs)) // records of each
+	for i, o := range outputs {
+		good, n, err := o.verify()
+		if err != nil {
+			return pos, nil, "", err
+		}
+		if all[i] = n; good == n {
+			continue
+		}
+		k, t, m := o.order().place(good)
+		what, p := fmt.Sprintf("realization %d, state %d", o.order().batches[k][0]+m, t), Checkpoint{Batch: k, Step: t - 1}
+		if kindOf(o) == ofTape { // its first step leads to state 1
+			what, p = fmt.Sprintf("engine batch %d, step %d", k, t+1), Checkpoint{Batch: k, Step: t}
+		}
+		if p.Batch < pos.Batch || p.Batch == pos.Batch && p.Step < pos.Step {
+			note = fmt.Sprintf("%s: %s: not the bytes that were written", partial(j.pathOf(o)), what)
+			pos = p
+		}
+	}
+	return pos, all, note, nil
 }
 
 // reread forms the digests up to a position from the states in the file, and takes its

@@ -304,14 +304,7 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := func(name string) (e extent, err error) {
-		d, err := file.Dataset(name)
-		if err != nil {
-			return e, err
-		}
-		p, err := d.Place()
-		return extent{p.At, p.Size}, err
-	}
+	place := func(name string) (extent, error) { return placeOf(file, name) }
 	table, err := place(hdf5CRC)
 	var missing *hdf5.Error
 	crc := err == nil
@@ -360,16 +353,34 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 	if err := s.flatten(d.Shape[1:], extent{}, metrics, table, seal); err != nil {
 		return nil, err
 	}
+	if err := s.chunked(d); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// placeOf is where a dataset's numbers lie.
+func placeOf(file *hdf5.File, name string) (e extent, err error) {
+	d, err := file.Dataset(name)
+	if err != nil {
+		return e, err
+	}
+	p, err := d.Place()
+	return extent{p.At, p.Size}, err
+}
+
+// chunked adds where each state's chunk lies.
+func (s *sealed) chunked(d *hdf5.Dataset) error {
 	chunks := make([]extent, s.shape.states())
 	for i := range chunks {
 		p, err := d.Place(0, i/s.shape.T, i%s.shape.T, 0, 0, 0)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		chunks[i] = extent{p.At, p.Size}
 	}
 	s.kept = append(s.kept, chunks...)
 	rest := s.parts
 	s.parts = func(i int) []extent { return append([]extent{chunks[i]}, rest(i)...) }
-	return s, nil
+	return nil
 }

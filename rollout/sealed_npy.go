@@ -94,18 +94,9 @@ func (s *sealed) readSums(a *npy.Array, r io.Reader, size int64) error {
 		return wrong(fmt.Sprintf("%d bytes for shape %s", size, fault.Dims(a.Shape)))
 	}
 	m, t := a.Shape[0], a.Shape[1]
-	sums := make([]byte, 0, m*t*sha256.Size)
-	one := strings.TrimSuffix(sumsLine(m, t), "%x\n")
-	for i := range m * t {
-		text, err := line(fmt.Sprintf(one, i/t, i%t))
-		if err != nil {
-			return err
-		}
-		b, err := hex.DecodeString(text)
-		if err != nil || len(b) != sha256.Size {
-			return wrong("a hash that is none")
-		}
-		sums = append(sums, b...)
+	sums, err := stateSums(m, t, line, wrong)
+	if err != nil {
+		return err
 	}
 	text, err := line("")
 	if err != nil {
@@ -130,4 +121,22 @@ func (s *sealed) readSums(a *npy.Array, r io.Reader, size int64) error {
 	}
 	s.list = bytes.NewReader(sums)
 	return nil
+}
+
+// stateSums reads the hashes of the states of m realizations of t steps, a line each.
+func stateSums(m, t int, line func(prefix string) (string, error), wrong func(what string) error) ([]byte, error) {
+	sums := make([]byte, 0, m*t*sha256.Size)
+	one := strings.TrimSuffix(sumsLine(m, t), "%x\n")
+	for i := range m * t {
+		text, err := line(fmt.Sprintf(one, i/t, i%t))
+		if err != nil {
+			return nil, err
+		}
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != sha256.Size {
+			return nil, wrong("a hash that is none")
+		}
+		sums = append(sums, b...)
+	}
+	return sums, nil
 }

@@ -172,36 +172,44 @@ func layout(path string, file io.ReaderAt, size int) (f *File, begin int, err er
 	if f.Metadata == nil {
 		f.Metadata = map[string]string{}
 	}
-	// Empty tensors share their offset with the next one, so order by the end too.
-	slices.SortStableFunc(h.entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
-	})
-	at := 0
-	for _, e := range h.entries {
-		size, err := e.size()
-		if err != nil {
-			return nil, 0, err
-		}
-		offsets := fmt.Sprintf("[%d,%d]", e.begin, e.end)
-		switch {
-		case e.begin > e.end:
-			return nil, 0, e.wrong("data_offsets", offsets, "begin <= end")
-		case e.end > left:
-			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", left))
-		case e.end-e.begin != size:
-			return nil, 0, e.wrong("data_offsets", offsets,
-				fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
-		case e.begin != at:
-			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
-		}
-		at = e.end
-		f.tensors = append(f.tensors, e.Tensor)
-		f.byName[e.Name] = e.Tensor
+	at, err := f.place(h.entries, left)
+	if err != nil {
+		return nil, 0, err
 	}
 	if at != left {
 		return wrong("file", fault.Count(left-at, "byte")+" after the last tensor", "the data to end with the file")
 	}
 	return f, 8 + int(n), nil
+}
+
+// place notes the tensors in the order of their data, which has no gap, and returns where it ends.
+func (f *File) place(entries []entry, left int) (at int, err error) {
+	// Empty tensors share their offset with the next one, so order by the end too.
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	})
+	for _, e := range entries {
+		size, err := e.size()
+		if err != nil {
+			return 0, err
+		}
+		offsets := fmt.Sprintf("[%d,%d]", e.begin, e.end)
+		switch {
+		case e.begin > e.end:
+			return 0, e.wrong("data_offsets", offsets, "begin <= end")
+		case e.end > left:
+			return 0, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", left))
+		case e.end-e.begin != size:
+			return 0, e.wrong("data_offsets", offsets,
+				fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
+		case e.begin != at:
+			return 0, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
+		}
+		at = e.end
+		f.tensors = append(f.tensors, e.Tensor)
+		f.byName[e.Name] = e.Tensor
+	}
+	return at, nil
 }
 
 // Names returns the tensors' names in the order of their data.

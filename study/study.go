@@ -169,24 +169,12 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := func(delta float64) func(int) []float64 {
-		if delta == 0 {
-			return o.Start
-		}
-		return func(m int) []float64 {
-			x := append([]float64(nil), o.Start(m)...)
-			for i := range x {
-				x[i] += delta
-			}
-			return x
-		}
-	}
 	follow := func(name string, mode operator.Mode, stream *rollout.Stream, delta float64, oneStep bool) *path {
 		return &path{
 			name: name, oneStep: oneStep,
 			engine: &rollout.Engine{
 				Stepper: rollout.Stepper{Operator: op, Config: c.Rollout, Mode: mode},
-				Stream:  stream, Shape: o.Shape, Start: start(delta), AllowNonfinite: true,
+				Stream:  stream, Shape: o.Shape, Start: o.moved(delta), AllowNonfinite: true,
 			},
 			along: make([]distance, c.Rollout.Timesteps-1), single: make([]distance, c.Rollout.Timesteps-1),
 		}
@@ -204,6 +192,20 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 		s.twins = append(s.twins, follow(name, m, stream, 0, true))
 	}
 	return s, s.ref.engine.Fits(1 + len(s.twins))
+}
+
+// moved is the start with delta added to each number.
+func (o *Options) moved(delta float64) func(m int) []float64 {
+	if delta == 0 {
+		return o.Start
+	}
+	return func(m int) []float64 {
+		x := append([]float64(nil), o.Start(m)...)
+		for i := range x {
+			x[i] += delta
+		}
+		return x
+	}
 }
 
 // begin puts everybody on the start of realizations [lo,hi).

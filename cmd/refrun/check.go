@@ -75,6 +75,24 @@ func check(c *command) error {
 	if err := c.parse(0); err != nil {
 		return err
 	}
+	if err := w.valid(m.given()); err != nil {
+		return err
+	}
+	if m.given() {
+		return c.checkModel(m, outputs, w)
+	}
+	if len(m.inputs)+len(outputs) > 0 {
+		return errors.New("--input, --output: want --onnx or --graph as well")
+	}
+	cs, err := w.open()
+	if err != nil {
+		return err
+	}
+	return c.check(cs, w)
+}
+
+// valid says what is wrong with the flags of a check, of a model or of a rollout.
+func (w *checkFlags) valid(model bool) error {
 	if w.only != "" && w.only != report.Proved {
 		return fmt.Errorf("--only: %.60q: want proved", w.only)
 	}
@@ -88,21 +106,11 @@ func check(c *command) error {
 	if w.report != "" && filepath.Clean(w.report) == filepath.Clean(w.junit) {
 		return fmt.Errorf("--junit: %s: that of --report: want two files", w.junit)
 	}
-	if w.csv != "" && (m.given() || filepath.Clean(w.csv) == filepath.Clean(w.report) ||
+	if w.csv != "" && (model || filepath.Clean(w.csv) == filepath.Clean(w.report) ||
 		filepath.Clean(w.csv) == filepath.Clean(w.junit)) {
 		return fmt.Errorf("--csv: %s: want a file of its own, of the check of a rollout", w.csv)
 	}
-	if m.given() {
-		return c.checkModel(m, outputs, w)
-	}
-	if len(m.inputs)+len(outputs) > 0 {
-		return errors.New("--input, --output: want --onnx or --graph as well")
-	}
-	cs, err := w.open()
-	if err != nil {
-		return err
-	}
-	return c.check(cs, w)
+	return nil
 }
 
 // checkCase checks a case as the flags say, and returns the precision that was

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -60,14 +61,8 @@ func compare(c *command) error {
 	if err := writable("--csv", *table); err != nil {
 		return err
 	}
-	given := map[string]bool{}
-	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		if !given[name] {
-			delete(limits, name)
-		} else if v := *limits[name]; !(v >= 0) || math.IsInf(v, 1) {
-			return fmt.Errorf("--%s: %v: want a finite number of 0 or more", name, v)
-		}
+	if err := c.keepGiven(limits); err != nil {
+		return err
 	}
 	a, err := openTensor(c.pos[0])
 	if err != nil {
@@ -95,31 +90,11 @@ func compare(c *command) error {
 	if n == 0 {
 		return fmt.Errorf("%s: shape %v: want at least one element to compare", a.name, a.shape)
 	}
-	var steps diff.Trajectory
-	var notes []string
-	if s := a.shape; len(s) == 5 && s[1] <= mostSteps {
-		steps = diff.Trajectory{M: s[0], T: s[1], CHW: s[2] * s[3] * s[4]}
-	} else if len(s) > 2 && trajectories(a, b) && s[1] <= mostSteps { // of a step graph
-		steps = diff.Trajectory{M: s[0], T: s[1], CHW: tensor.Size(s[2:])}
-	} else if len(s) == 5 {
-		notes = append(notes,
-			fmt.Sprintf("%d states are more than %d: they are compared as a whole, not step by step", s[1], mostSteps))
-	}
-	all, perStep, err := diff.CompareStreams(a, b, n, steps, format)
+	out, err := compared(a, b, n, format)
 	if err != nil {
 		return err
 	}
-	out := comparison{A: a.name, B: b.name, Shape: a.shape, Diff: all, PerStep: perStep, Notes: notes}
-	if s := a.shape; len(s) == 5 && s[1]*s[2] <= mostSteps {
-		out.Fields, err = diff.CompareFields(a, b, n, [5]int(s))
-	} else if len(s) == 5 {
-		out.Notes = append(out.Notes, fmt.Sprintf("%d states of %d channels are more than %d: there are no figures "+
-			"by channel", s[1], s[2], mostSteps))
-	}
-	if err == nil {
-		err = writeFields("--csv", *table, out.Fields)
-	}
-	if err != nil {
+	if err := writeFields("--csv", *table, out.Fields); err != nil {
 		return err
 	}
 	out.judge()
@@ -137,11 +112,51 @@ func compare(c *command) error {
 			return err
 		}
 	}
-	c.printComparison(&out)
+	c.printComparison(out)
 	if !out.OK {
 		return errFailed
 	}
 	return nil
+}
+
+// keepGiven keeps the limits that were given.
+func (c *command) keepGiven(limits map[string]*float64) error {
+	given := map[string]bool{}
+	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if !given[name] {
+			delete(limits, name)
+		} else if v := *limits[name]; !(v >= 0) || math.IsInf(v, 1) {
+			return fmt.Errorf("--%s: %v: want a finite number of 0 or more", name, v)
+		}
+	}
+	return nil
+}
+
+// compared compares n numbers in a format, step by step and by channel where they are trajectories.
+func compared(a, b *array, n int, format fp16.Format) (*comparison, error) {
+	out := &comparison{A: a.name, B: b.name, Shape: a.shape}
+	var steps diff.Trajectory
+	s := a.shape
+	if len(s) == 5 && s[1] <= mostSteps {
+		steps = diff.Trajectory{M: s[0], T: s[1], CHW: s[2] * s[3] * s[4]}
+	} else if len(s) > 2 && trajectories(a, b) && s[1] <= mostSteps { // of a step graph
+		steps = diff.Trajectory{M: s[0], T: s[1], CHW: tensor.Size(s[2:])}
+	} else if len(s) == 5 {
+		out.Notes = append(out.Notes,
+			fmt.Sprintf("%d states are more than %d: they are compared as a whole, not step by step", s[1], mostSteps))
+	}
+	var err error
+	if out.Diff, out.PerStep, err = diff.CompareStreams(a, b, n, steps, format); err != nil {
+		return nil, err
+	}
+	if len(s) == 5 && s[1]*s[2] <= mostSteps {
+		out.Fields, err = diff.CompareFields(a, b, n, [5]int(s))
+	} else if len(s) == 5 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d states of %d channels are more than %d: there are no figures "+
+			"by channel", s[1], s[2], mostSteps))
+	}
+	return out, err
 }
 
 // judge says how the difference of trajectories grows, and whether that is chaos.

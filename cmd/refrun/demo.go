@@ -117,11 +117,30 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	for t := 10; t <= demoFar; t += 10 {
 		out.Far = append(out.Far, demoFarRow{t, apart[t].MeanAbs})
 	}
+	if err := out.check(cs, traj); err != nil {
+		return err
+	}
+	if c.json {
+		if err := c.printJSON(out); err != nil {
+			return err
+		}
+	}
+	c.printDemo(cs, traj, out)
+	c.printf("%.2g s on %s\n", time.Since(start).Seconds(), plural(runtime.GOMAXPROCS(0), "thread"))
+	if !out.OK {
+		return errFailed
+	}
+	return nil
+}
+
+// check fills in what the demonstration holds, and whether all of it does.
+func (out *demoReport) check(cs *rollout.Case, traj *rollout.States) error {
+	all := out.runReport.All
 	out.Checks = []demoCheck{
-		{What: "largest one-step difference", demoFigure: &demoFigure{r.All.MaxOverStd, demoLargest},
-			OK: float64(r.All.MaxOverStd) <= demoLargest},
-		{What: "RMS one-step difference", demoFigure: &demoFigure{r.All.RMSOverStd, demoRMS},
-			OK: float64(r.All.RMSOverStd) <= demoRMS},
+		{What: "largest one-step difference", demoFigure: &demoFigure{all.MaxOverStd, demoLargest},
+			OK: float64(all.MaxOverStd) <= demoLargest},
+		{What: "RMS one-step difference", demoFigure: &demoFigure{all.RMSOverStd, demoRMS},
+			OK: float64(all.RMSOverStd) <= demoRMS},
 	}
 	for _, d := range demoDevices {
 		k, err := d.check(cs, traj)
@@ -133,16 +152,6 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	out.OK = true
 	for _, k := range out.Checks {
 		out.OK = out.OK && k.OK
-	}
-	if c.json {
-		if err := c.printJSON(out); err != nil {
-			return err
-		}
-	}
-	c.printDemo(cs, traj, out)
-	c.printf("%.2g s on %s\n", time.Since(start).Seconds(), plural(runtime.GOMAXPROCS(0), "thread"))
-	if !out.OK {
-		return errFailed
 	}
 	return nil
 }

@@ -67,128 +67,120 @@ example: refrun kernel run.safetensors --op matmul --precision fp16 --accumulate
 }
 
 func runKernel(c *command) error {
-	op := c.flags.String("op", "", "`name` of the operation")
-	precision := c.flags.String("precision", "",
-		"`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
-	device := c.flags.String("accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; "+
-		"of products in parts "+strings.Join(judge.Emulations(), ", ")+"; "+
-		"or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
-	network := c.flags.String("graph", "",
-		"`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
-	report := c.flags.String("report", "", "`FILE.html` to write the report to")
-	var attributes, round list
-	c.flags.Var(&attributes, "attr", "`NAME=VALUE`: an attribute of the operation; may be repeated")
-	c.flags.Var(&round, "round", "`STEP,...` that the kernel rounds to the inputs' format")
-	variance := c.flags.String("variance", "", "`how` a norm computes it: two_pass or one_pass")
-	schedule := c.flags.String("schedule", "",
-		"`NAME=N`: block_keys of an attention; split_k, in how many parts K is added; part_k, of how many numbers")
-	store := c.flags.String("store", "",
-		"`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
-	backward := c.flags.Bool("backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
-	all := c.flags.Bool("all", false, "judge all of a large output, and not a sample of its rows")
-	seconds := c.flags.Float64("seconds", 0, "end after about `N` seconds with the rows that were judged, which are drawn")
-	output := c.flags.String("output", "output", "`name` of the tensor that is the output")
-	batch := c.flags.Bool("batch", false, "FILE has questions: JSON lines, each the list of one's arguments; - is stdin")
+	f := c.kernelFlags()
 	if err := c.parse(1); err != nil {
 		return err
 	}
-	if *batch {
+	if f.batch {
 		return c.judgeBatch(c.pos[0])
 	}
 	sums, emulation := "", ""
-	switch *device {
+	switch f.device {
 	case "float32":
-		*device = ""
+		f.device = ""
 	case "float16", "bfloat16":
-		sums, *device = *device, ""
+		sums, f.device = f.device, ""
 	default:
-		if slices.Contains(judge.Emulations(), *device) {
-			emulation, *device = *device, ""
+		if slices.Contains(judge.Emulations(), f.device) {
+			emulation, f.device = f.device, ""
 		}
 	}
-	q := kernel.Question{Op: *op}
 	switch {
-	case *op == "" && *network == "":
+	case f.op == "" && f.network == "":
 		return errors.New("--op: want an operation, such as softmax, or --graph")
-	case *network != "" && (*op != "" || attributes != nil || *device != ""):
+	case f.network != "" && (f.op != "" || f.attributes != nil || f.device != ""):
 		return errors.New("--graph: want it without --op, --attr and --accumulate")
 	}
-	if quantizes(*op) {
+	if quantizes(f.op) {
 		for flag, given := range map[string]bool{
-			"precision": *precision != "", "accumulate": *device+sums != "", "round": round != nil,
-			"variance": *variance != "", "schedule": *schedule != "", "store": *store != "", "backward": *backward,
+			"precision": f.precision != "", "accumulate": f.device+sums != "", "round": f.round != nil,
+			"variance": f.variance != "", "schedule": f.schedule != "", "store": f.store != "", "backward": f.backward,
 		} {
 			if given {
-				return fmt.Errorf("--%s: says nothing of %s: want attributes (--attr), format among them", flag, *op)
+				return fmt.Errorf("--%s: says nothing of %s: want attributes (--attr), format among them", flag, f.op)
 			}
 		}
-		return c.judgeQuantizer(c.pos[0], judged{op: *op, report: *report, output: *output, attributes: attributes})
+		return c.judgeQuantizer(c.pos[0], judged{op: f.op, report: f.report, output: f.output, attributes: f.attributes})
 	}
-	var err error
-	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" &&
-		(fp8 != nil || !strings.HasPrefix(*precision, "E")) {
-		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output,
-			attributes: attributes, round: round, variance: *variance, accumulate: sums, emulation: emulation,
-			all: *all}
-		if *seconds > 0 {
-			a.until = time.Now().Add(time.Duration(*seconds * float64(time.Second)))
+	if _, fp8 := tensorcore.ParseInput(f.precision); f.op != "dot" && f.device == "" &&
+		(fp8 != nil || !strings.HasPrefix(f.precision, "E")) {
+		a := judged{op: f.op, network: f.network, report: f.report, precision: f.precision, store: f.store,
+			output: f.output, attributes: f.attributes, round: f.round, variance: f.variance, accumulate: sums,
+			emulation: emulation, all: f.all}
+		if f.seconds > 0 {
+			a.until = time.Now().Add(time.Duration(f.seconds * float64(time.Second)))
 		}
-		if *schedule != "" {
-			a.schedule = list{*schedule}
+		if f.schedule != "" {
+			a.schedule = list{f.schedule}
 		}
-		if *backward || gradient.IsATen(*op) {
+		if f.backward || gradient.IsATen(f.op) {
 			return c.judgeBackward(c.pos[0], a)
 		}
 		return c.judgeKernel(c.pos[0], a)
 	}
-	if *backward {
-		return errors.New("--backward: want it without tensor cores, dot and formats of 8 bits")
-	}
-	if sums != "" {
+	if sums != "" && !f.backward {
 		return fmt.Errorf("--accumulate: %s: want tensor-core:NAME of dot", sums)
 	}
+	return c.judgeUnit(f)
+}
+
+// kernelFlags are the flags of kernel.
+type kernelFlags struct {
+	op, network, precision, device, variance, schedule, store, report, output string
+	attributes, round                                                         list
+	backward, all, batch                                                      bool
+	seconds                                                                   float64
+}
+
+func (c *command) kernelFlags() *kernelFlags {
+	f := new(kernelFlags)
+	c.flags.StringVar(&f.op, "op", "", "`name` of the operation")
+	c.flags.StringVar(&f.precision, "precision", "",
+		"`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
+	c.flags.StringVar(&f.device, "accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; "+
+		"of products in parts "+strings.Join(judge.Emulations(), ", ")+"; "+
+		"or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
+	c.flags.StringVar(&f.network, "graph", "",
+		"`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
+	c.flags.StringVar(&f.report, "report", "", "`FILE.html` to write the report to")
+	c.flags.Var(&f.attributes, "attr", "`NAME=VALUE`: an attribute of the operation; may be repeated")
+	c.flags.Var(&f.round, "round", "`STEP,...` that the kernel rounds to the inputs' format")
+	c.flags.StringVar(&f.variance, "variance", "", "`how` a norm computes it: two_pass or one_pass")
+	c.flags.StringVar(&f.schedule, "schedule", "",
+		"`NAME=N`: block_keys of an attention; split_k, in how many parts K is added; part_k, of how many numbers")
+	c.flags.StringVar(&f.store, "store", "",
+		"`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
+	c.flags.BoolVar(&f.backward, "backward", false, "judge the gradients grad.NAME of the operation, given grad_output")
+	c.flags.BoolVar(&f.all, "all", false, "judge all of a large output, and not a sample of its rows")
+	c.flags.Float64Var(&f.seconds, "seconds", 0,
+		"end after about `N` seconds with the rows that were judged, which are drawn")
+	c.flags.StringVar(&f.output, "output", "output", "`name` of the tensor that is the output")
+	c.flags.BoolVar(&f.batch, "batch", false,
+		"FILE has questions: JSON lines, each the list of one's arguments; - is stdin")
+	return f
+}
+
+// judgeUnit judges what a matrix unit has made, to every bit.
+func (c *command) judgeUnit(f *kernelFlags) error {
+	if f.backward {
+		return errors.New("--backward: want it without tensor cores, dot and formats of 8 bits")
+	}
 	for flag, given := range map[string]bool{
-		"attr": attributes != nil, "round": round != nil, "variance": *variance != "", "report": *report != "",
+		"attr": f.attributes != nil, "round": f.round != nil, "variance": f.variance != "", "report": f.report != "",
 	} {
 		if given {
 			return fmt.Errorf("--%s: says nothing of tensor cores: want it without --accumulate and dot", flag)
 		}
 	}
-	if q.Operands, err = tensorcore.ParseInput(*precision); err != nil {
-		return fmt.Errorf("--precision: %w", err)
-	}
-	switch *store {
-	case "", "float32":
-		q.Store = fp16.Float32
-	case "float16", "fp16":
-		q.Store = fp16.Float16
-	case "bfloat16", "bf16":
-		q.Store = fp16.BFloat16
-	default:
-		return fmt.Errorf("--store: %.40q: want float32, float16 or bfloat16", *store)
-	}
-	if *device != "" {
-		name, ok := strings.CutPrefix(*device, "tensor-core:")
-		if !ok {
-			return fmt.Errorf("--accumulate: %.40q: want float32, float16, bfloat16 or tensor-core:NAME", *device)
-		}
-		q.Device = name
-	}
-	if *schedule != "" {
-		name, n, _ := strings.Cut(*schedule, "=")
-		to := map[string]*int{"split_k": &q.SplitK, "part_k": &q.PartK}[name]
-		if to != nil {
-			*to, err = strconv.Atoi(n)
-		}
-		if to == nil || err != nil || *to < 1 || *to > 1<<20 {
-			return fmt.Errorf("--schedule: %.40q: want split_k=N or part_k=N, N from 1 on", *schedule)
-		}
-	}
-	path := c.pos[0]
-	if err := readKernel(&q, path, *output); err != nil {
+	q, err := unitQuestion(f)
+	if err != nil {
 		return err
 	}
-	r, err := kernel.Check(q)
+	path := c.pos[0]
+	if err := readKernel(q, path, f.output); err != nil {
+		return err
+	}
+	r, err := kernel.Check(*q)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -205,6 +197,44 @@ func runKernel(c *command) error {
 		return errNoPower
 	}
 	return nil
+}
+
+// unitQuestion asks whether an operation is what a matrix unit makes of it: --precision, --store, --accumulate and
+// --schedule say which.
+func unitQuestion(f *kernelFlags) (*kernel.Question, error) {
+	q := &kernel.Question{Op: f.op}
+	var err error
+	if q.Operands, err = tensorcore.ParseInput(f.precision); err != nil {
+		return nil, fmt.Errorf("--precision: %w", err)
+	}
+	switch f.store {
+	case "", "float32":
+		q.Store = fp16.Float32
+	case "float16", "fp16":
+		q.Store = fp16.Float16
+	case "bfloat16", "bf16":
+		q.Store = fp16.BFloat16
+	default:
+		return nil, fmt.Errorf("--store: %.40q: want float32, float16 or bfloat16", f.store)
+	}
+	if f.device != "" {
+		name, ok := strings.CutPrefix(f.device, "tensor-core:")
+		if !ok {
+			return nil, fmt.Errorf("--accumulate: %.40q: want float32, float16, bfloat16 or tensor-core:NAME", f.device)
+		}
+		q.Device = name
+	}
+	if f.schedule != "" {
+		name, n, _ := strings.Cut(f.schedule, "=")
+		to := map[string]*int{"split_k": &q.SplitK, "part_k": &q.PartK}[name]
+		if to != nil {
+			*to, err = strconv.Atoi(n)
+		}
+		if to == nil || err != nil || *to < 1 || *to > 1<<20 {
+			return nil, fmt.Errorf("--schedule: %.40q: want split_k=N or part_k=N, N from 1 on", f.schedule)
+		}
+	}
+	return q, nil
 }
 
 // readKernel reads the tensors of a question: the operands under ATen's names, or a and b.

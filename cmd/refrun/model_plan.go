@@ -34,14 +34,7 @@ func (c *command) modelPlan(m *modelFlags, f *benchFlags) (*planReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range b.types {
-		if b.in[i] == nil {
-			b.in[i] = tensor.New(t.Format, t.Shape...)
-			for k := range b.in[i].Data {
-				b.in[i].Data[k] = 1
-			}
-		}
-	}
+	b.fill(1)
 	fast, err := graphplan.New(b.graph, mode, b.types...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.path(), err)
@@ -78,4 +71,16 @@ func (c *command) modelPlan(m *modelFlags, f *benchFlags) (*planReport, error) {
 		err = fmt.Errorf("%s: %w", m.path(), err)
 	}
 	return r, err
+}
+
+// fill sets the inputs that are not given to a number.
+func (b *built) fill(v float64) {
+	for i, t := range b.types {
+		if b.in[i] == nil {
+			b.in[i] = tensor.New(t.Format, t.Shape...)
+			for k := range b.in[i].Data {
+				b.in[i].Data[k] = v
+			}
+		}
+	}
 }

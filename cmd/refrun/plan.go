@@ -91,20 +91,8 @@ func plan(c *command) error {
 	if err := c.parse(0); err != nil {
 		return err
 	}
-	const most = 1 << 30
-	switch {
-	case f.grid < 0 || f.grid > 1<<14:
-		return fmt.Errorf("--grid: %d: want 1 to %d", f.grid, 1<<14)
-	case f.batch < 1 || f.batch > 1<<14:
-		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)
-	case d.Operators < 0 || d.Operators > most:
-		return fmt.Errorf("--operators: %d: want 1 to %d", d.Operators, most)
-	case d.Steps < 1 || d.Steps > most:
-		return fmt.Errorf("--steps: %d: want 1 to %d", d.Steps, most)
-	case d.Realizations < 1 || d.Realizations > most:
-		return fmt.Errorf("--realizations: %d: want 1 to %d", d.Realizations, most)
-	case !(f.seconds > 0 && f.seconds <= 3600):
-		return fmt.Errorf("--seconds: %v: want more than 0, at most 3600", f.seconds)
+	if err := valid(&f, &d); err != nil {
+		return err
 	}
 	if m.given() {
 		r, err := c.modelPlan(m, &f)
@@ -134,6 +122,26 @@ func plan(c *command) error {
 		r.Dataset = &d
 	}
 	return c.showPlan(r)
+}
+
+// valid says which flag of a plan is out of range.
+func valid(f *benchFlags, d *planDataset) error {
+	const most = 1 << 30
+	switch {
+	case f.grid < 0 || f.grid > 1<<14:
+		return fmt.Errorf("--grid: %d: want 1 to %d", f.grid, 1<<14)
+	case f.batch < 1 || f.batch > 1<<14:
+		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)
+	case d.Operators < 0 || d.Operators > most:
+		return fmt.Errorf("--operators: %d: want 1 to %d", d.Operators, most)
+	case d.Steps < 1 || d.Steps > most:
+		return fmt.Errorf("--steps: %d: want 1 to %d", d.Steps, most)
+	case d.Realizations < 1 || d.Realizations > most:
+		return fmt.Errorf("--realizations: %d: want 1 to %d", d.Realizations, most)
+	case !(f.seconds > 0 && f.seconds <= 3600):
+		return fmt.Errorf("--seconds: %v: want more than 0, at most 3600", f.seconds)
+	}
+	return nil
 }
 
 // showPlan adds the machine to a report, and prints it.

@@ -117,26 +117,7 @@ func studyRun(c *command) error {
 	if len(m.inputs) > 0 {
 		return errors.New("--input: want --onnx or --graph as well")
 	}
-	var cs *rollout.Case
-	var err error
-	switch {
-	case (*dir == "") == (w.config == ""):
-		return errors.New("--case: want the folder of a case, or --config FILE, one of them")
-	case *horizon != 0 && *allowed == "":
-		return errors.New("--horizon: want --budget as well")
-	case *horizon != 0 && w.steps != 0:
-		return errors.New("--horizon: want it or --steps, one of them")
-	case *horizon != 0 && *horizon < study.LeastSteps:
-		return fmt.Errorf("--horizon: %d: want %d or more", *horizon, study.LeastSteps)
-	case w.steps != 0 && w.steps < study.LeastSteps:
-		return fmt.Errorf("--steps: %d: want %d or more", w.steps, study.LeastSteps)
-	case *noise == "tape":
-		return errors.New("--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none")
-	case *dir != "":
-		cs, err = rollout.OpenCase(*dir)
-	default:
-		cs, err = readConfig(w.config)
-	}
+	cs, err := studyCase(w, *dir, *noise, *allowed, *horizon)
 	if err != nil {
 		return err
 	}
@@ -212,6 +193,27 @@ func studyRun(c *command) error {
 		c.printStudy(cs, r)
 	}
 	return cmp.Or(undrawn, err)
+}
+
+// studyCase opens the case of a study, whose flags are in range.
+func studyCase(w *wholeFlags, dir, noise, allowed string, horizon int) (*rollout.Case, error) {
+	switch {
+	case (dir == "") == (w.config == ""):
+		return nil, errors.New("--case: want the folder of a case, or --config FILE, one of them")
+	case horizon != 0 && allowed == "":
+		return nil, errors.New("--horizon: want --budget as well")
+	case horizon != 0 && w.steps != 0:
+		return nil, errors.New("--horizon: want it or --steps, one of them")
+	case horizon != 0 && horizon < study.LeastSteps:
+		return nil, fmt.Errorf("--horizon: %d: want %d or more", horizon, study.LeastSteps)
+	case w.steps != 0 && w.steps < study.LeastSteps:
+		return nil, fmt.Errorf("--steps: %d: want %d or more", w.steps, study.LeastSteps)
+	case noise == "tape":
+		return nil, errors.New("--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none")
+	case dir != "":
+		return rollout.OpenCase(dir)
+	}
+	return readConfig(w.config)
 }
 
 // studies runs one study an operator.

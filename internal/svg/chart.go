@@ -42,6 +42,21 @@ func (k Chart) String() string {
 	px := func(x float64) float64 { return left + (x-x0)/(x1-x0)*(k.W-left-right) }
 	py := func(y float64) float64 { return top + (hi-log10(y))/(hi-lo)*(k.H-top-bottom) }
 
+	k.axes(c, px, py)
+	legend := left
+	for i, s := range k.Series {
+		class := fmt.Sprintf("s%d", i)
+		c.Line(legend, 14, legend+18, 14, class)
+		c.Text(legend+24, 18, "start", "label", s.Name)
+		legend += 40 + 7*float64(len([]rune(s.Name)))
+		s.draw(c, class, px, py)
+	}
+	return c.String()
+}
+
+// axes draws the grid, the axes with their labels, and the marks. px and py are the places of numbers.
+func (k Chart) axes(c *Canvas, px, py func(v float64) float64) {
+	x0, x1, e0, e1 := k.bounds()
 	every := max(1, (e1-e0+5)/6)
 	for e := e0; e <= e1; e += every {
 		y := py(pow10(e))
@@ -70,33 +85,29 @@ func (k Chart) String() string {
 			c.Text(at, top+10, anchor, "label", m.Name)
 		}
 	}
-	legend := left
-	for i, s := range k.Series {
-		class := fmt.Sprintf("s%d", i)
-		c.Line(legend, 14, legend+18, 14, class)
-		c.Text(legend+24, 18, "start", "label", s.Name)
-		legend += 40 + 7*float64(len([]rune(s.Name)))
-		var run [][2]float64
-		flush := func() {
-			if len(run) > 1 {
-				c.Path(run, class)
-			}
-			run = nil
+}
+
+// draw draws a series as lines between its visible points, and few points as dots.
+func (s Series) draw(c *Canvas, class string, px, py func(v float64) float64) {
+	var run [][2]float64
+	flush := func() {
+		if len(run) > 1 {
+			c.Path(run, class)
 		}
-		for j, y := range s.Y {
-			if !visible(y) {
-				flush()
-				continue
-			}
-			p := [2]float64{px(s.X[j]), py(y)}
-			run = append(run, p)
-			if len(s.Y) <= 60 {
-				c.Dot(p[0], p[1], 2.5, class, fmt.Sprintf("%s at %v: %.3g", s.Name, s.X[j], y))
-			}
-		}
-		flush()
+		run = nil
 	}
-	return c.String()
+	for j, y := range s.Y {
+		if !visible(y) {
+			flush()
+			continue
+		}
+		p := [2]float64{px(s.X[j]), py(y)}
+		run = append(run, p)
+		if len(s.Y) <= 60 {
+			c.Dot(p[0], p[1], 2.5, class, fmt.Sprintf("%s at %v: %.3g", s.Name, s.X[j], y))
+		}
+	}
+	flush()
 }
 
 // bounds returns the range of x, and the decades that hold every y and mark.

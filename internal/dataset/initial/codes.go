@@ -122,6 +122,11 @@ func network(f *field, a args) error {
 			}
 		}
 	}
+	return f.activity(n, w, a.n["decay"])
+}
+
+// activity lets n nodes at random places act on each other by the weights w, and sets each channel to what they come to.
+func (f *field) activity(n int, w []float64, decay float64) error {
 	at := make([][2]float64, n)
 	for i := range at {
 		at[i] = [2]float64{f.place(), f.place()}
@@ -141,7 +146,7 @@ func network(f *field, a args) error {
 				for j, v := range s {
 					sum += float64(w[i*n+j] * v)
 				}
-				next[i] = float64((1-a.n["decay"])*s[i]) + elem.Tanh(sum)
+				next[i] = float64((1-decay)*s[i]) + elem.Tanh(sum)
 			}
 			s, next = next, s
 		}

@@ -91,6 +91,13 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 		s.Cases = append(s.Cases,
 			junitCase{Class: "left out", Name: what, Skipped: &junitFault{Message: "it was not reached"}})
 	}
+	s.count()
+	_, err := io.WriteString(w, s.xml())
+	return err
+}
+
+// count fills in how many cases there are, and how many of them failed and were skipped.
+func (s *junitSuite) count() {
 	s.Tests = len(s.Cases)
 	for _, c := range s.Cases {
 		if c.Failure != nil {
@@ -100,8 +107,6 @@ func WriteJUnit(w io.Writer, of *report.Report) error {
 			s.Skipped++
 		}
 	}
-	_, err := io.WriteString(w, s.xml())
-	return err
 }
 
 // xml returns the suite as text. (The standard library's encoder would find the fields by

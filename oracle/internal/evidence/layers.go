@@ -35,34 +35,11 @@ type LayerFile struct {
 // left out; a tensor of another shape than the module's is an error.
 func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollout.Config) (*LayerFile, error) {
 	l := &LayerFile{Path: f.Path, Step: 1, Nodes: make([]*tensor.Tensor, len(m.Nodes)), Also: map[string]*tensor.Tensor{}}
-	for key, to := range map[string]*int{"step": &l.Step, "realization": &l.Realization} {
-		s, ok := f.Metadata[key]
-		if !ok {
-			continue
-		}
-		v, err := strconv.Atoi(s)
-		if err != nil || v < 0 || key == "step" && v < 1 {
-			return nil, fmt.Errorf("%s: metadata %s: %q: "+
-				"want a whole number, a step counting from 1, a realization from 0", f.Path, key, s)
-		}
-		*to = v
-		l.Dated = l.Dated || key == "step"
+	err := l.readPlace(f.Metadata)
+	if err != nil {
+		return nil, err
 	}
-	read := func(name string) (*tensor.Tensor, error) {
-		if !slices.Contains(f.Names(), name) {
-			return nil, nil
-		}
-		t, err := f.Tensor(name)
-		if err != nil {
-			return nil, err
-		}
-		x, err := NCHW(f, t, fp16.Float64)
-		if err == nil {
-			x.Format, _ = t.DType.Format()
-		}
-		return x, err
-	}
-	var err error
+	read := func(name string) (*tensor.Tensor, error) { return images(f, name) }
 	if l.Input, err = read("input"); err != nil {
 		return nil, err
 	}
@@ -121,6 +98,40 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	_, lo, hi := BatchOf(ro, l.Realization)
 	l.Alone = batch != hi-lo
 	return l, nil
+}
+
+// readPlace reads of which step and realization the file is.
+func (l *LayerFile) readPlace(metadata map[string]string) error {
+	for key, to := range map[string]*int{"step": &l.Step, "realization": &l.Realization} {
+		s, ok := metadata[key]
+		if !ok {
+			continue
+		}
+		v, err := strconv.Atoi(s)
+		if err != nil || v < 0 || key == "step" && v < 1 {
+			return fmt.Errorf("%s: metadata %s: %q: "+
+				"want a whole number, a step counting from 1, a realization from 0", l.Path, key, s)
+		}
+		*to = v
+		l.Dated = l.Dated || key == "step"
+	}
+	return nil
+}
+
+// images returns the images of a name in the file's own format, nil if there are none.
+func images(f *safetensors.File, name string) (*tensor.Tensor, error) {
+	if !slices.Contains(f.Names(), name) {
+		return nil, nil
+	}
+	t, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	x, err := NCHW(f, t, fp16.Float64)
+	if err == nil {
+		x.Format, _ = t.DType.Format()
+	}
+	return x, err
 }
 
 // BatchOf returns the engine batch that holds a realization, zeros if none does.

@@ -40,10 +40,6 @@ func siteFaults() []*trial.Fault {
 		})
 	}
 	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
-	dropout := func(row *table.Row, f func(keep, p float64) float64) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsNoise,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return keptOtherwise(v, r, i, f) }}
-	}
 	l := []*trial.Fault{
 		{Row: Named("noise.activation-after-the-noise"), At: emulate.IsNoise,
 			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
@@ -77,6 +73,21 @@ func siteFaults() []*trial.Fault {
 				}
 				return y
 			}},
+	}
+	return append(append(l, dropoutFaults()...),
+		noiseBefore(Named("noise.noise-before-the-norm"), emulate.IsNorm),
+		noiseBefore(Named("noise.noise-before-the-activation"), emulate.IsAct),
+		noiseBefore(Named("noise.noise-before-the-last-convolution-block"), emulate.IsWindow),
+	)
+}
+
+// dropoutFaults are those of what a dropout keeps.
+func dropoutFaults() []*trial.Fault {
+	dropout := func(row *table.Row, f func(keep, p float64) float64) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsNoise,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return keptOtherwise(v, r, i, f) }}
+	}
+	return []*trial.Fault{
 		dropout(Named("noise.dropout-missing"), func(float64, float64) float64 { return 1 }),
 		dropout(Named("noise.dropout-not-rescaled"), func(keep, _ float64) float64 { return keep }),
 		dropout(Named("noise.dropout-rescaled-twice"), func(keep, p float64) float64 { return keep / ((1 - p) * (1 - p)) }),
@@ -87,11 +98,6 @@ func siteFaults() []*trial.Fault {
 			func(keep, p float64) float64 { return (1 - keep) / p }),
 		dropout(Named("noise.dropout-as-in-evaluation-scaled-by-1-p"), func(_, p float64) float64 { return 1 - p }),
 	}
-	return append(l,
-		noiseBefore(Named("noise.noise-before-the-norm"), emulate.IsNorm),
-		noiseBefore(Named("noise.noise-before-the-activation"), emulate.IsAct),
-		noiseBefore(Named("noise.noise-before-the-last-convolution-block"), emulate.IsWindow),
-	)
 }
 
 // noiseBefore is noise that enters before the last such node in front of its place, and not there.

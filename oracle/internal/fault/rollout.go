@@ -90,7 +90,13 @@ func shareFaults() (l []*trial.Fault) {
 		}
 		return fmt.Sprintf("dt %.4g in place of %.4g", b*(1+k), b)
 	}
-	h = policy(Named("rollout.operator-share-wrong"), rollout.Convex,
+	return append(l, oneShareFaults()...)
+}
+
+// oneShareFaults are those of one share alone.
+func oneShareFaults() (l []*trial.Fault) {
+	policy := adding(&l)
+	h := policy(Named("rollout.operator-share-wrong"), rollout.Convex,
 		func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return blended(v, c, a, b+float64(0.125*v.Scale()), v.X, out)
 		})

@@ -143,7 +143,12 @@ func (m *Model) solved(
 	})
 	unexplained := left / whole
 	left /= max(degrees, 1)
-	f := make([]factor, channels)
+	return factorsOf(channels, x, inverse, a, left, unexplained), normal{a, rhs}
+}
+
+// factorsOf are the factors x of the channels, with the deviations that the errors left over give them.
+func factorsOf(channels int, x, inverse, a []float64, left, unexplained float64) []factor {
+	f, unknown := make([]factor, channels), len(x)
 	for ch := range f {
 		own := a[ch*unknown+ch]
 		f[ch] = factor{x[ch], math.Sqrt(left * inverse[ch]), math.Sqrt(left / own), unexplained}
@@ -151,7 +156,7 @@ func (m *Model) solved(
 			f[ch].Value, f[ch].deviation = 1, math.Inf(1)
 		}
 	}
-	return f, normal{a, rhs}
+	return f
 }
 
 // sparing returns of how many pixels one is taken for equations of so many unknowns: of all, unless that takes long,

@@ -156,7 +156,12 @@ func (n *noiseTests) judge(u *Unseen) {
 	if !strong {
 		odd = append(odd, same...)
 	}
-	odd = slices.Concat(odd, others, near)
+	n.tell(logic, slices.Concat(odd, others, near))
+	n.blind(u)
+}
+
+// tell reports what is no noise, or else the first of what is odd about it.
+func (n *noiseTests) tell(logic, odd []suspicion) {
 	switch {
 	case len(logic) > 0:
 		w := worstSuspicion(logic)
@@ -168,9 +173,8 @@ func (n *noiseTests) judge(u *Unseen) {
 		n.e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: o.step, Realization: o.m, ID: o.name,
 			Excess: diff.Number(math.Abs(o.z) / measure.ZLimit(1)), Text: o.text})
 	default:
-		r.Contract = "right within its noise, whose stream is unknown"
+		n.e.Report.Contract = "right within its noise, whose stream is unknown"
 	}
-	n.blind(u)
 }
 
 func worstSuspicion(all []suspicion) suspicion {

@@ -81,22 +81,8 @@ func (p *prober) ladders() (*probeCase, error) {
 			}
 		}
 	}
-	for _, kappa := range meanRungs {
-		x, err := p.white(len(f.probes) + 1)
-		if err != nil {
-			return nil, err
-		}
-		x, reached, err := p.shifted(x, kappa, g)
-		if err != nil {
-			return nil, err
-		}
-		if x != nil {
-			f.add(evidence.Probe{Name: table.MeanLadder, Value: reached, What: fmt.Sprintf("white noise about "+
-				"a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
-		}
-		if reached < kappa {
-			break
-		}
+	if err := p.means(f, g); err != nil {
+		return nil, err
 	}
 	f.add(evidence.Probe{Name: table.Impulse, What: "one pixel of each channel, inside"},
 		p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
@@ -111,6 +97,28 @@ func (p *prober) ladders() (*probeCase, error) {
 	}
 	f.add(evidence.Probe{Name: table.ConstantChannel, Value: 1, What: "each channel constant"}, one)
 	return f, nil
+}
+
+// means adds white noise about larger and larger means, until a norm's input has one of so many deviations.
+func (p *prober) means(f *probeCase, gain float64) error {
+	for _, kappa := range meanRungs {
+		x, err := p.white(len(f.probes) + 1)
+		if err != nil {
+			return err
+		}
+		x, reached, err := p.shifted(x, kappa, gain)
+		if err != nil {
+			return err
+		}
+		if x != nil {
+			f.add(evidence.Probe{Name: table.MeanLadder, Value: reached, What: fmt.Sprintf("white noise about "+
+				"a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
+		}
+		if reached < kappa {
+			break
+		}
+	}
+	return nil
 }
 
 // holds reports whether all numbers stay within mostNumber.

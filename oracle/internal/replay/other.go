@@ -98,15 +98,8 @@ func (e *Gate) noiseLeft(w *wrong, m *noisestat.Model) (bool, error) {
 	default:
 		text = fmt.Sprintf("it has %.3g of the specified noise", slope)
 	}
-	features := u.Features(st)
-	limit := measure.ZLimit(float64(len(features)))
-	for i, feat := range features {
-		s := &noisestat.FeatureSums{Name: feat.Name}
-		s.Against(of, m, w.Step, 0, feat.At)
-		slack, _ := u.Slack(i, s)
-		if math.Abs(s.Coherent()) > limit+slack/math.Sqrt(max(level(of), 1e-300)) {
-			return false, nil
-		}
+	if goesWithState(u, st, of, w.Step) {
+		return false, nil
 	}
 	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, ID: name,
 		Weak: true, Excess: diff.Number(w.rms / w.floor), Text: fmt.Sprintf(
@@ -114,6 +107,21 @@ func (e *Gate) noiseLeft(w *wrong, m *noisestat.Model) (bool, error) {
 				"%s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size),
 		)})
 	return true, nil
+}
+
+// goesWithState reports whether a field of what is left goes with a feature of the step's state: noise does not.
+func goesWithState(u *noisestat.Unseen, st *noisestat.UnseenStep, of *noisestat.Field, step int) bool {
+	features := u.Features(st)
+	limit := measure.ZLimit(float64(len(features)))
+	for i, feat := range features {
+		s := &noisestat.FeatureSums{Name: feat.Name}
+		s.Against(of, u.M, step, 0, feat.At)
+		slack, _ := u.Slack(i, s)
+		if math.Abs(s.Coherent()) > limit+slack/math.Sqrt(max(level(of), 1e-300)) {
+			return true
+		}
+	}
+	return false
 }
 
 // goesWithDraws reports whether what a step has beyond the specified noise is larger where

@@ -89,25 +89,30 @@ func nodeOf(g *graph.Graph, i int, at []int, types func(v int) graph.Type) opera
 		}
 	}
 	if shape := types(of.In[0]).Shape; n.Norm != "" && len(n.In) == 1 && len(shape) > 1 {
-		c := shape[1]
-		n.Op, n.Weight, n.Bias = operator.OpNorm, param(1), param(2)
-		if n.Weight == nil {
-			n.Weight = &operator.Param{Shape: []int{c}, Data: slices.Repeat([]float64{1}, c)}
-		}
-		if n.Bias == nil {
-			n.Bias = &operator.Param{Shape: []int{c}, Data: make([]float64, c)}
-		}
-		switch {
-		case n.Norm == "instance":
-			n.Groups = c
-		case n.Groups == 1:
-			n.Norm = "layer"
-		}
+		n.Weight, n.Bias = param(1), param(2)
+		asNorm(&n, shape[1])
 	}
 	if n.Op != operator.OpOther {
 		n.Other = nil
 	}
 	return n
+}
+
+// asNorm makes a node a norm of so many channels, with a scale and a shift.
+func asNorm(n *operator.Node, channels int) {
+	n.Op = operator.OpNorm
+	if n.Weight == nil {
+		n.Weight = &operator.Param{Shape: []int{channels}, Data: slices.Repeat([]float64{1}, channels)}
+	}
+	if n.Bias == nil {
+		n.Bias = &operator.Param{Shape: []int{channels}, Data: make([]float64, channels)}
+	}
+	switch {
+	case n.Norm == "instance":
+		n.Groups = channels
+	case n.Groups == 1:
+		n.Norm = "layer"
+	}
 }
 
 // skips reports whether the sum of two values is that of a block with what it skips: both follow from one value, the
