@@ -125,7 +125,8 @@ func network(f *field, a args) error {
 	return f.activity(n, w, a.n["decay"])
 }
 
-// activity lets n nodes at random places act on each other by the weights w, and sets each channel to what they come to.
+// activity lets n nodes at random places act on each other by the weights w, and sets each channel to what they
+// come to.
 func (f *field) activity(n int, w []float64, decay float64) error {
 	at := make([][2]float64, n)
 	for i := range at {
