@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
@@ -39,7 +38,7 @@ type ball struct {
 	exact bool
 	// made is how a kernel makes the step of its inputs, but for sigma, where its errors are not each number's
 	// own. Nil is as here.
-	made func(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error)
+	made func(x []*tensor.Tensor, s simulation) (*tensor.Tensor, error)
 }
 
 // ErrNotJudged is the cause of errors about steps of which it is not known what right kernels
@@ -133,7 +132,11 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 		if err != nil {
 			return nil, err
 		}
-		return product(op, in, v, acc)
+		out, err := product(op, in, v, acc)
+		if err != nil {
+			return nil, err
+		}
+		return acc.kept(op, in, out), nil
 	}
 	out, err := apply(op, given...)
 	if err != nil {
@@ -154,7 +157,11 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	case moves[name]:
 		return spread(op, in, out, false)
 	case sums[name]:
-		return sum(op, in, out[0], acc)
+		all, err := sum(op, in, out[0], acc)
+		if err != nil {
+			return nil, err
+		}
+		return acc.kept(op, in, all), nil
 	}
 	switch op := op.(type) {
 	case graph.Binary:

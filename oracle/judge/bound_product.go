@@ -19,16 +19,17 @@ type accumulator struct {
 	cores  *units
 	thin   bool // no radii are asked for
 	keeps  bool // units flush no subnormal numbers
+	stores bool // every sum is stored in the narrow format
 }
 
 // accumulator is that of a builder's kernels for a step.
 func (b *builder) accumulator(n *graph.Node) accumulator {
 	op := n.Op
 	if f, is := accumulators[b.form.Atomic]; is && stepwise(op) {
-		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps}
+		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps, stores: true}
 	}
 	if f, is := accumulators[b.form.Accumulate]; is {
-		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps}
+		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps, stores: true}
 	}
 	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin, keeps: b.keeps}
 	_, emulation := b.form.emulation()

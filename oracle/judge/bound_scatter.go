@@ -3,7 +3,6 @@ package judge
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -106,16 +105,16 @@ func addedTo(n, base, end, q float64) float64 {
 	return math.Sqrt(n / 12 * (place(base) + 4*place(math.Sqrt(half*half+q/4)) + place(end)) / 6)
 }
 
-// adder is a device that adds one number after the other, in an order that is random, and rounds each sum.
+// adder is a device that adds one number after the other, in an order of its own, and rounds each sum.
 func adder(op graph.Op, in []ball, f fp16.Format) (
-	func(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error), error,
+	func(x []*tensor.Tensor, s simulation) (*tensor.Tensor, error), error,
 ) {
 	to, err := places(op, in)
 	if err != nil {
 		return nil, err
 	}
 	reduce, is := op.(graph.ScatterReduce)
-	return func(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error) {
+	return func(x []*tensor.Tensor, s simulation) (*tensor.Tensor, error) {
 		from, err := seen(op, x[len(x)-1], to.Shape)
 		if err != nil {
 			return nil, err
@@ -127,7 +126,7 @@ func adder(op graph.Op, in []ball, f fp16.Format) (
 				y.Data[int(at)] = 0
 			}
 		}
-		for _, i := range r.Perm(len(to.Data)) {
+		for _, i := range order(len(to.Data), s.m, s.r) {
 			at := int(to.Data[i])
 			y.Data[at] = f.Round(y.Data[at] + from.Data[i])
 		}

@@ -21,7 +21,7 @@ func evaluate(
 	sims, fused := make([]simulation, kernels), b.fused(round)
 	for m := range sims {
 		sims[m] = simulation{
-			of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)),
+			m: m, of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)),
 			errs: newErrors(m), cuts: b.cores && m%2 == 1,
 		}
 		if m%2 == 1 {

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
@@ -311,7 +310,8 @@ func (g *image) through(x *tensor.Tensor, by func(axis int) tapped) *tensor.Tens
 
 // device is the image that a right kernel makes whose positions and weights are computed in float32. Their errors are
 // the same for all lines of an axis.
-func (g *image) device(x []*tensor.Tensor, r *rand.Rand) (*tensor.Tensor, error) {
+func (g *image) device(x []*tensor.Tensor, s simulation) (*tensor.Tensor, error) {
+	r := s.r
 	exact := *g
 	exact.weights = fp16.Float64
 	return g.through(x[0], func(axis int) tapped {

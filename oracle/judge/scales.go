@@ -41,12 +41,20 @@ func (q *Question) scales(types []graph.Type, t *trial) error {
 		return err
 	}
 	w := t.weights(q.Output.Format)
-	expected, x := make([]float64, s.n), make([][]float64, len(t.right))
+	expected, x, kind := make([]float64, s.n), make([][]float64, len(t.right)), make([][]float64, t.kinds())
+	for k := range kind {
+		kind[k] = make([]float64, s.n)
+	}
 	for m, k := range t.right {
 		squares := s.along(t.y, k, w)
 		x[m] = []float64{sumAll(squares)}
 		for g, v := range squares {
-			expected[g] += v / float64(len(t.right))
+			kind[m%len(kind)][g] += v / float64(t.ofKind(m%len(kind)))
+		}
+	}
+	for g := range expected {
+		for _, mean := range kind {
+			expected[g] = max(expected[g], mean[g])
 		}
 	}
 	all, variance := sumAll(expected), 0.0

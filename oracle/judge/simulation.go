@@ -13,6 +13,7 @@ import (
 // simulation is a right kernel: each step in float32, with random errors as large as those of sums in the
 // worst usual order and of a library's functions; if it cuts, products are those of units that truncate.
 type simulation struct {
+	m    int              // which it is
 	of   []*tensor.Tensor // by value
 	r    *rand.Rand
 	errs errorsOf
@@ -45,7 +46,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		same = same && in[k] == balls[v].v
 	}
 	if made := out[0].made; made != nil && errs {
-		y, err := made(in, s.r)
+		y, err := made(in, s)
 		if err == nil {
 			s.of[n.Out[0]] = noisy(y, out[0], s.errs.step(n.Out[0]), s.cuts, true)
 		}

@@ -206,7 +206,7 @@ func (t *trial) expect(f fp16.Format) {
 	var all, most float64
 	for i := range e {
 		for kind := range kinds {
-			mean, n := 0.0, len(t.right)/kinds
+			mean, n := 0.0, t.ofKind(kind)
 			for m := kind; m < len(t.right); m += kinds {
 				if d := t.right[m][i] - t.stored[i]; d-d == 0 {
 					mean += d * d / float64(n)
@@ -244,13 +244,20 @@ func (b *builder) multiplies() bool {
 	return slices.ContainsFunc(b.Nodes, func(n graph.Node) bool { return products[n.Op.Name()] })
 }
 
-// kinds are one for units that truncate, which every second kernel has, and one for others.
+// kinds are one for units that truncate, which every second kernel has, and one for others; and one for each order of
+// sums that are kept in a half type.
 func (t *trial) kinds() int {
-	if t.b.cores {
+	switch {
+	case t.b.cores:
 		return 2
+	case t.Accumulate != "", t.Atomic != "":
+		return orders
 	}
 	return 1
 }
+
+// ofKind is how many simulated kernels are of a kind.
+func (t *trial) ofKind(kind int) int { return (len(t.right) - kind + t.kinds() - 1) / t.kinds() }
 
 // model is what an element's squared error is in proportion to, where errors are a part of their bound: of errors
 // far below the distance of stored numbers their chance to change one, and of others the error's square.

@@ -1,0 +1,293 @@
+package judge
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// summandsOf are those of an operation's results, which have a shape; none of an operation of which they are not known.
+func summandsOf(op graph.Op, x []*tensor.Tensor, shape []int) summands {
+	switch op := op.(type) {
+	case graph.Reduction:
+		return reducedTerms(op, x[0].Shape, shape)
+	case graph.AvgPool:
+		return pooledTerms(op, x[0].Shape, shape, averaged(op))
+	case graph.AdaptivePool:
+		in, axes := x[0].Shape, pooled(op)
+		if tensor.Size(shape[len(shape)-axes:]) == 1 {
+			return reducedTerms(graph.Reduction{Of: "mean", Axes: lastAxes(in, axes), Keep: true}, in, shape)
+		}
+		size := make([]int, axes)
+		for a := range size {
+			size[a] = int(windows(in[len(in)-axes+a:][:1], shape[len(shape)-axes+a:][:1]))
+		}
+		return pooledTerms(op, in, shape, size)
+	case graph.Gemm:
+		axis := func(transposed bool, axis int) int {
+			if transposed {
+				return -3 - axis
+			}
+			return axis
+		}
+		return matrixTerms(op, x, axis(op.TransA, -1), axis(op.TransB, -2))
+	case graph.Einsum:
+		return einsumTerms(op, x)
+	case graph.Conv, graph.Convolution, graph.ConvTranspose:
+		return tappedTerms(op, x, shape)
+	}
+	if a, b, is := matrixAxes(op); is {
+		return matrixTerms(op, x, a, b)
+	}
+	return summands{}
+}
+
+// pooled is how many axes a pool has, avg_pool2d two.
+func pooled(op graph.Op) int {
+	name := op.Name()
+	return int(name[len(name)-2] - '0')
+}
+
+// averaged is over how many places along each axis a window reaches.
+func averaged(op graph.AvgPool) []int {
+	size := make([]int, pooled(op))
+	for a := range size {
+		size[a] = op.Kernel[a%len(op.Kernel)]
+		if len(op.Dilation) > 0 {
+			size[a] *= op.Dilation[a%len(op.Dilation)]
+		}
+	}
+	return size
+}
+
+// reducedTerms are what lies along the axes of a reduction.
+func reducedTerms(op graph.Reduction, in, shape []int) summands {
+	kept, summed := []int{0}, []int{0} // offsets
+	for a, step := len(in)-1, 1; a >= 0; a-- {
+		to := &kept
+		if len(op.Axes) == 0 || slices.Contains(op.Axes, a) || slices.Contains(op.Axes, a-len(in)) {
+			to = &summed
+		}
+		var all []int
+		for i := range in[a] {
+			for _, at := range *to {
+				all = append(all, i*step+at)
+			}
+		}
+		*to, step = all, step*in[a]
+	}
+	t := summands{n: len(summed), times: 1, of: func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
+		y := fresh(fp16.Float64, shape...)
+		for i, at := range kept {
+			y.Data[i] = x[0].Data[at+summed[k]]
+		}
+		return y, nil
+	}}
+	if op.Of == "mean" && t.n > 0 {
+		t.times = 1 / float64(t.n)
+	}
+	return t
+}
+
+// pooledTerms are what lies in the windows of a pool, of which each has one number at most of those places that are
+// alike modulo its size.
+func pooledTerms(op graph.Op, in, shape, size []int) summands {
+	n := tensor.Size(size)
+	image, plane := tensor.Size(in[len(in)-len(size):]), tensor.Size(shape[len(shape)-len(size):])
+	places, ones := make([]*tensor.Tensor, n), make([]*tensor.Tensor, n)
+	for k := range n {
+		places[k] = fresh(fp16.Float64, append([]int{1}, in[len(in)-len(size):]...)...)
+		ones[k] = fresh(fp16.Float64, places[k].Shape...)
+	}
+	for i := range image {
+		class, at := 0, i
+		for a, times := len(size)-1, 1; a >= 0; a-- {
+			s := in[len(in)-len(size)+a]
+			class += at % s % size[a] * times
+			at, times = at/s, times*size[a]
+		}
+		places[class].Data[i], ones[class].Data[i] = float64(i), 1
+	}
+	return summands{n: n, times: 1 / float64(n), of: func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
+		at, err := one(op, places[k])
+		if err != nil {
+			return nil, err
+		}
+		weight, err := one(op, ones[k])
+		if err != nil {
+			return nil, err
+		}
+		y := fresh(fp16.Float64, shape...)
+		for i := range y.Data {
+			if w := weight.Data[i%plane]; w != 0 {
+				y.Data[i] = x[0].Data[i/plane*image+int(math.RoundToEven(at.Data[i%plane]/w))] * float64(w*float64(n))
+			}
+		}
+		release(at, weight)
+		return y, nil
+	}}
+}
+
+// partAt is the part of a tensor of one place along an axis.
+func partAt(x *tensor.Tensor, axis, k int) (*tensor.Tensor, error) {
+	axis = max(axis, -len(x.Shape)) // a vector has one
+	return one(graph.Slice{Axes: graph.Ints{axis}, Start: graph.Ints{k}, End: graph.Ints{k + 1}}, x)
+}
+
+// matrixTerms are the products of columns and rows.
+func matrixTerms(op graph.Op, x []*tensor.Tensor, axisA, axisB int) summands {
+	first := firstMatrix(op)
+	shape := x[first].Shape
+	t := summands{n: shape[len(shape)+axisA], times: 1, product: true}
+	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
+		part := slices.Clone(x[:first+2])
+		var err error
+		if part[first], err = partAt(x[first], axisA, k); err == nil {
+			part[first+1], err = partAt(x[first+1], axisB, k)
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer release(part[first:]...)
+		if add, is := op.(graph.AddMM); is {
+			add.Beta = 0
+			return one(add, part...)
+		}
+		return one(op, part...)
+	}
+	if len(x) > 2 {
+		t.bias = biasOf(op)
+	}
+	return t
+}
+
+// biasOf is what a product adds to a sum of zeros.
+func biasOf(op graph.Op) func(x []*tensor.Tensor) (*tensor.Tensor, error) {
+	return func(x []*tensor.Tensor) (*tensor.Tensor, error) {
+		given := slices.Clone(x)
+		first := firstMatrix(op)
+		given[first] = fresh(fp16.Float64, x[first].Shape...)
+		defer release(given[first])
+		return one(op, given...)
+	}
+}
+
+// einsumTerms are the products at each place of the labels that the result lacks, if no label is there twice in an
+// operand.
+func einsumTerms(op graph.Einsum, x []*tensor.Tensor) summands {
+	given, result, is := strings.Cut(strings.ReplaceAll(op.Equation, " ", ""), "->")
+	of := strings.Split(given, ",")
+	if !is || strings.Contains(given, ".") || len(of) != len(x) {
+		return summands{}
+	}
+	var lacking []byte
+	size := map[byte]int{}
+	for k, labels := range of {
+		for a := range len(labels) {
+			l := labels[a]
+			if strings.Count(labels, string(l)) > 1 {
+				return summands{}
+			}
+			if size[l] = max(size[l], x[k].Shape[a]); strings.IndexByte(result, l) < 0 && !slices.Contains(lacking, l) {
+				lacking = append(lacking, l)
+			}
+		}
+	}
+	t := summands{n: 1, times: 1, product: true}
+	for _, l := range lacking {
+		t.n *= size[l]
+	}
+	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
+		part := slices.Clone(x)
+		for i := len(lacking) - 1; i >= 0; i-- {
+			l := lacking[i]
+			for j, labels := range of {
+				if a := strings.IndexByte(labels, l); a >= 0 && x[j].Shape[a] > 1 {
+					var err error
+					if part[j], err = partAt(part[j], a-len(labels), k%size[l]); err != nil {
+						return nil, err
+					}
+				}
+			}
+			k /= size[l]
+		}
+		return one(op, part...)
+	}
+	return t
+}
+
+// tappedTerms are the products at each place of a kernel, of each channel.
+func tappedTerms(op graph.Op, x []*tensor.Tensor, shape []int) summands {
+	in, w := x[0].Shape, x[1].Shape
+	taps, inner := tensor.Size(w[2:]), w[1]
+	groups := in[1] / max(1, inner)
+	if isTransposed(op) {
+		groups = shape[1] / max(1, w[1])
+		inner = in[1] / max(1, groups)
+	}
+	image, plane, outer := tensor.Size(in[2:]), tensor.Size(shape[2:]), shape[1]/max(1, groups)
+	t := summands{n: inner * taps, times: 1, product: true}
+	var from *tensor.Tensor // of each tap: the place that each result reads, from 1 on, or 0
+	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
+		if from == nil {
+			var err error
+			if from, err = readBy(op, in, w, groups); err != nil {
+				return nil, err
+			}
+		}
+		y := fresh(fp16.Float64, shape...)
+		channel, tap := k/taps, k%taps
+		for row := range shape[0] * shape[1] { // a channel of an item
+			o := row % shape[1]
+			c := o/outer*inner + channel
+			weight := x[1].Data[(o*inner+channel)*taps+tap]
+			if isTransposed(op) {
+				weight = x[1].Data[(c*outer+o%outer)*taps+tap]
+			}
+			read := x[0].Data[(row/shape[1]*in[1]+c)*image:][:image]
+			to := y.Data[row*plane:][:plane]
+			for i, at := range from.Data[tap*plane:][:plane] {
+				if at > 0 {
+					to[i] = float64(read[int(at)-1] * weight)
+				}
+			}
+		}
+		return y, nil
+	}
+	if len(x) > 2 {
+		t.bias = biasOf(op)
+	}
+	return t
+}
+
+// readBy says of each tap which place of a channel each result reads, from 1 on, or 0: what a product makes of the
+// places themselves.
+func readBy(op graph.Op, in, weight []int, groups int) (*tensor.Tensor, error) {
+	places := fresh(fp16.Float64, append([]int{1, groups}, in[2:]...)...)
+	for i := range places.Data {
+		places.Data[i] = float64(i%(len(places.Data)/groups) + 1)
+	}
+	taps := tensor.Size(weight[2:])
+	var all *tensor.Tensor
+	for k := range taps {
+		w := fresh(fp16.Float64, append([]int{groups, 1}, weight[2:]...)...)
+		for g := range groups {
+			w.Data[g*taps+k] = 1
+		}
+		y, err := one(op, places, w)
+		if err != nil {
+			return nil, err
+		}
+		plane := len(y.Data) / groups
+		if all == nil {
+			all = fresh(fp16.Float64, taps, plane)
+		}
+		copy(all.Data[k*plane:], y.Data[:plane])
+		release(w, y)
+	}
+	return all, nil
+}
