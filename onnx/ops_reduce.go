@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )
@@ -77,6 +79,33 @@ func argMax(least bool) mapping {
 		last := float64(c.shape(x)[(axis+c.rank(x))%c.rank(x)] - 1)
 		return one(c.as(c.add(graph.Binary{Of: pointwise.Sub, Self: &last}, first), Int64))
 	}
+}
+
+// opHardmax is 1 at the first of the greatest numbers of a line, and 0 elsewhere.
+func opHardmax(c *call) []int {
+	x := c.arg(0)
+	usual := -1
+	if c.opset < 13 {
+		usual = 1
+	}
+	axis := c.axis("axis", usual, c.rank(x))
+	if c.err != nil {
+		return nil
+	}
+	s := c.shape(x)
+	of, line := x, s
+	if c.opset < 13 { // of which all axes from there on are one
+		line, axis = []int{elements(s[:axis]), elements(s[axis:])}, 1
+		of = c.reshape(x, line, true)
+	}
+	places, shape := make([]int, line[axis]), slices.Repeat([]int{1}, len(line))
+	for i := range places {
+		places[i] = i
+	}
+	shape[axis] = len(places)
+	first := c.as(c.add(graph.ArgMax{Axis: &axis, Keep: true}, of), Int64)
+	hot := c.add(graph.Binary{Of: pointwise.Equal}, first, c.wholes(shape, places...))
+	return one(c.reshape(c.as(hot, c.dtype(x)), s, true))
 }
 
 func opTopK(c *call) []int {

@@ -63,6 +63,26 @@ func TestSmall(t *testing.T) {
 	}
 }
 
+// TestHardmax: 1 at the first of the greatest numbers, of a line or, before opset 13, of all axes from one on.
+func TestHardmax(t *testing.T) {
+	x := tensor.FromFloat32([]float32{3, 7, 7, -4, -5, -6, 9, 9, 8, 0, 1, 9}, 2, 2, 3)
+	for _, c := range []struct {
+		opset      uint64
+		attributes []message
+		want       []float64
+	}{
+		{18, nil, []float64{0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1}},
+		{18, all(intOf("axis", 0)), []float64{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}},
+		{11, nil, []float64{0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}},
+	} {
+		y := evaluate(t, modelOf(c.opset, graphIs(all(nodeOf("Hardmax", names("x"), names("y"), c.attributes...)), nil,
+			all(valueOf("x", onnx.Float32, 2, 2, 3)), all(valueOf("y", onnx.Float32)))), x)
+		if !slices.Equal(y.Data, c.want) {
+			t.Errorf("opset %d, %v: %v, want %v", c.opset, c.attributes, y.Data, c.want)
+		}
+	}
+}
+
 // TestOpenSizes: an open size comes from the input, and one name is one size.
 func TestOpenSizes(t *testing.T) {
 	y := evaluate(t, small()["open"], tensor.FromFloat32([]float32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}, 4, 3))

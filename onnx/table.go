@@ -59,7 +59,7 @@ func init() {
 		"ReduceLogSum": opReduceLogSum,
 		"ReduceL1":     norms(1), "ReduceL2": norms(2), "ReduceSumSquare": opReduceSumSquare,
 		"ArgMax": argMax(false), "ArgMin": argMax(true), "TopK": opTopK, "CumSum": opCumSum,
-		"Softmax": softmax(false), "LogSoftmax": softmax(true),
+		"Softmax": softmax(false), "LogSoftmax": softmax(true), "Hardmax": opHardmax,
 		"LayerNormalization": opLayerNorm, "RMSNormalization": opRMSNorm, "SimplifiedLayerNormalization": opRMSNorm,
 		"InstanceNormalization": opInstanceNorm, "GroupNormalization": opGroupNorm,
 		"BatchNormalization": opBatchNorm, "MeanVarianceNormalization": opMeanVariance,

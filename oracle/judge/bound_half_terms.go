@@ -222,72 +222,23 @@ func einsumTerms(op graph.Einsum, x []*tensor.Tensor) summands {
 
 // tappedTerms are the products at each place of a kernel, of each channel.
 func tappedTerms(op graph.Op, x []*tensor.Tensor, shape []int) summands {
-	in, w := x[0].Shape, x[1].Shape
-	taps, inner := tensor.Size(w[2:]), w[1]
-	groups := in[1] / max(1, inner)
-	if isTransposed(op) {
-		groups = shape[1] / max(1, w[1])
-		inner = in[1] / max(1, groups)
-	}
-	image, plane, outer := tensor.Size(in[2:]), tensor.Size(shape[2:]), shape[1]/max(1, groups)
-	t := summands{n: inner * taps, times: 1, product: true}
-	var from *tensor.Tensor // of each tap: the place that each result reads, from 1 on, or 0
+	g := convolved(op, x[0].Shape, x[1].Shape, shape)
+	t := summands{n: g.inner * g.taps, times: 1, product: true}
+	from := make([]*tensor.Tensor, g.taps)
 	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
-		if from == nil {
+		tap := k % g.taps
+		if from[tap] == nil {
 			var err error
-			if from, err = readBy(op, in, w, groups); err != nil {
+			if from[tap], err = g.read(op, tap); err != nil {
 				return nil, err
 			}
 		}
 		y := fresh(fp16.Float64, shape...)
-		channel, tap := k/taps, k%taps
-		for row := range shape[0] * shape[1] { // a channel of an item
-			o := row % shape[1]
-			c := o/outer*inner + channel
-			weight := x[1].Data[(o*inner+channel)*taps+tap]
-			if isTransposed(op) {
-				weight = x[1].Data[(c*outer+o%outer)*taps+tap]
-			}
-			read := x[0].Data[(row/shape[1]*in[1]+c)*image:][:image]
-			to := y.Data[row*plane:][:plane]
-			for i, at := range from.Data[tap*plane:][:plane] {
-				if at > 0 {
-					to[i] = float64(read[int(at)-1] * weight)
-				}
-			}
-		}
+		g.add(y, x[0], x[1], from[tap], k/g.taps, tap)
 		return y, nil
 	}
 	if len(x) > 2 {
 		t.bias = biasOf(op)
 	}
 	return t
-}
-
-// readBy says of each tap which place of a channel each result reads, from 1 on, or 0: what a product makes of the
-// places themselves.
-func readBy(op graph.Op, in, weight []int, groups int) (*tensor.Tensor, error) {
-	places := fresh(fp16.Float64, append([]int{1, groups}, in[2:]...)...)
-	for i := range places.Data {
-		places.Data[i] = float64(i%(len(places.Data)/groups) + 1)
-	}
-	taps := tensor.Size(weight[2:])
-	var all *tensor.Tensor
-	for k := range taps {
-		w := fresh(fp16.Float64, append([]int{groups, 1}, weight[2:]...)...)
-		for g := range groups {
-			w.Data[g*taps+k] = 1
-		}
-		y, err := one(op, places, w)
-		if err != nil {
-			return nil, err
-		}
-		plane := len(y.Data) / groups
-		if all == nil {
-			all = fresh(fp16.Float64, taps, plane)
-		}
-		copy(all.Data[k*plane:], y.Data[:plane])
-		release(w, y)
-	}
-	return all, nil
 }

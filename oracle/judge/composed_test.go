@@ -21,6 +21,19 @@ func TestComposed(t *testing.T) {
 		"softplus": func(f fp16.Format, x float64) float64 {
 			return max(x, 0) + f.Round(math.Log1p(f.Round(math.Exp(-math.Abs(x)))))
 		},
+		"acos": func(f fp16.Format, x float64) float64 {
+			return math.Atan2(f.Round(math.Sqrt(f.Round(f.Round(1-x)*f.Round(1+x)))), x)
+		},
+		"asinh": func(f fp16.Format, x float64) float64 {
+			size := math.Abs(x)
+			square := f.Round(size * size)
+			quotient := f.Round(square / f.Round(f.Round(math.Sqrt(f.Round(square+1)))+1))
+			return math.Copysign(f.Round(math.Log1p(f.Round(size+quotient))), x)
+		},
+		"acosh": func(f fp16.Format, x float64) float64 {
+			s, t := f.Round(math.Sqrt(f.Round(x-1))), f.Round(math.Sqrt(f.Round(x+1)))
+			return math.Log1p(f.Round(s * f.Round(t+s)))
+		},
 		"mish": func(f fp16.Format, x float64) float64 {
 			return x * f.Round(math.Tanh(f.Round(max(x, 0)+f.Round(math.Log1p(f.Round(math.Exp(-math.Abs(x))))))))
 		},
@@ -31,6 +44,14 @@ func TestComposed(t *testing.T) {
 		for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
 			r := rand.New(rand.NewPCG(91, 92))
 			x := drawn(r, f, 40, 30)
+			for i, v := range x.Data {
+				switch op {
+				case "acos":
+					x.Data[i] = f.Round(math.Tanh(v))
+				case "acosh":
+					x.Data[i] = f.Round(1 + math.Abs(v))
+				}
+			}
 			for _, c := range []struct {
 				name string
 				make func(x float64) float64
@@ -58,7 +79,7 @@ func TestComposedParameters(t *testing.T) {
 	for _, c := range []struct{ op, attributes string }{
 		{"softplus", `{}`}, {"softplus", `{"beta":0.3}`}, {"softplus", `{"threshold":1}`}, {"elu", `{"alpha":2}`},
 		{"celu", `{"alpha":0.5}`}, {"selu", `{}`}, {"mish", `{}`}, {"gelu", `{"approximate":"tanh"}`}, {"gelu", `{}`},
-		{"hardswish", `{}`}, {"hardsigmoid", `{}`}, {"silu", `{}`}, {"sigmoid", `{}`}, {"expm1", `{}`},
+		{"hardswish", `{}`}, {"hardsigmoid", `{}`}, {"asinh", `{}`}, {"silu", `{}`}, {"sigmoid", `{}`}, {"expm1", `{}`},
 	} {
 		q := question(t, c.op, c.attributes, tensor.New(fp16.Float16, 9), x)
 		q.Narrow = fp16.Float16

@@ -76,6 +76,22 @@ func (b *builder) composed(op graph.Op, x int) int {
 		denominator := may("denominator", plus, may("root", unary("sqrt"), square), b.number(1))
 		angle := may("angle", graph.Binary{Of: pointwise.Atan2}, x, denominator)
 		return b.step("output", mul, angle, b.number(2))
+	case "acos":
+		square := may("product", mul, may("one_less", plus, b.step("negated", unary("neg"), x), b.number(1)),
+			may("one_more", plus, x, b.number(1)))
+		return b.step("output", graph.Binary{Of: pointwise.Atan2}, may("root", unary("sqrt"), square), x)
+	case "asinh": // with the sign of x, log(1 + |x| + x^2/(1 + sqrt(x^2 + 1)))
+		size := b.step("size", unary("abs"), x)
+		square := may("square", mul, size, size)
+		root := may("root", unary("sqrt"), may("one_more", plus, square, b.number(1)))
+		more := may("inner", plus, size, may("quotient", div, square, may("denominator", plus, root, b.number(1))))
+		y := b.orLog(op, size, math.Sqrt(b.largest(op)), may("log1p", unary("log1p"), more))
+		return b.step("output", mul, b.step("sign", unary("sign"), x), y)
+	case "acosh": // as log(1 + s (s + sqrt(x+1))), s the root of x-1
+		s := may("root", unary("sqrt"), may("one_less", plus, x, b.number(-1)))
+		sum := may("sum", plus, may("other_root", unary("sqrt"), may("one_more", plus, x, b.number(1))), s)
+		y := may("log1p", unary("log1p"), may("product", mul, s, sum))
+		return b.step("output", same, b.orLog(op, x, b.largest(op)/2, y))
 	case "hardsigmoid":
 		return b.step("output", mul, b.sixth(x), scalar(1./6))
 	case "hardswish":
@@ -87,7 +103,8 @@ func (b *builder) composed(op graph.Op, x int) int {
 // composes reports whether [builder.composed] has an activation.
 func composes(op graph.Op) bool {
 	switch nameOf(op) {
-	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "log2", "log10", "asin":
+	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "log2", "log10", "asin", "acos",
+		"asinh", "acosh":
 		return true
 	case "softplus":
 		usual, err := graph.NewUnary("softplus", nil)
@@ -115,6 +132,25 @@ func (q *Question) composedForms(of Form) []Form {
 	scalars.Scalars = q.Narrow.String()
 	others.Scalars = scalars.Scalars + butOf + "products"
 	return []Form{of, scalars, others}
+}
+
+// largest is the largest number of the format in which an operation has its scalars.
+func (b *builder) largest(op graph.Op) float64 {
+	if f, is := b.form.narrow(op); is {
+		return f.Largest()
+	}
+	return math.MaxFloat32
+}
+
+// orLog is a logarithm of twice a number that is not below an end, and y elsewhere.
+func (b *builder) orLog(op graph.Op, x int, end float64, y int) int {
+	two := math.Ln2
+	if f, is := b.form.narrow(op); is {
+		two = f.Round(two)
+	}
+	l := b.may(true, b.step("log_twice", plus, b.may(true, b.step("log", unary("log"), x)), b.number(two)))
+	far := b.step("far", graph.Binary{Of: pointwise.GreaterEqual, Other: real(end)}, x)
+	return b.step("chosen", graph.Where{}, far, l, y)
 }
 
 // expm1 is e^x - 1, stored; or in the operations of a half type, tanh(x/2) (e^x + 1) near 0, each stored.

@@ -8,7 +8,6 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/winograd"
-	"github.com/refrun/refrun/tensor"
 )
 
 // operand rounds an operand of a product.
@@ -146,29 +145,6 @@ func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
 func isLinear(op graph.Op) bool { _, is := op.(graph.Linear); return is }
 
 func isTransposed(op graph.Op) bool { return strings.HasPrefix(op.Name(), "conv_transpose") }
-
-// taps adds up what each place of a kernel gives, in their order or from the last to the first.
-func (b *builder) taps(op graph.Op, in []int, weight []int) int {
-	sum, n := -1, tensor.Size(weight[2:])
-	for k := range n {
-		if b.form.Backwards {
-			k = n - 1 - k
-		}
-		mask := tensor.New(fp16.Float64, weight...)
-		for i := k; i < len(mask.Data); i += n {
-			mask.Data[i] = 1
-		}
-		y := b.product("tap", op, in[0], b.step("tap_weight", mul, in[1], b.Constant("", mask)))
-		b.together("taps", y)
-		if sum < 0 {
-			sum = y
-			continue
-		}
-		sum = b.step("tap_sum", plus, sum, y)
-		b.together("taps", sum)
-	}
-	return sum
-}
 
 // linear adds a product whose sums are along an axis, with its faults.
 func (b *builder) linear(n *graph.Node, in []int) (int, bool) {

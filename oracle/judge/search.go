@@ -219,6 +219,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if kernels["symmetric "+op.Name()].off != nil && (op.Name() != "log" || q.Narrow.Half()) {
 				forms = append(forms, Form{Symmetric: true})
 			}
+			if q.Narrow == fp16.Float32 && op.Name() == "asin" { // whose angle, half of it, may be flushed
+				forms = append(forms, Form{Composed: true})
+			}
 			if q.Narrow.Half() && composes(op) {
 				forms = append(forms, q.composedForms(Form{})...)
 				if op.Name() == "log2" {

@@ -36,6 +36,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		from := of.offset - q.offset
 		copy(t.y[from:], out.v.Data)
 		of.defined(t.y[from : from+len(out.v.Data)])
+		of.withoutKeys(t.y[from : from+len(out.v.Data)])
 		if out.r != nil {
 			copy(t.r[from:], out.r.Data)
 		}
