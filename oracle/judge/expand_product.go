@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/winograd"
+	"github.com/refrun/refrun/tensor"
 )
 
 // operand rounds an operand of a product.
