@@ -2,6 +2,7 @@ package judge
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
@@ -57,6 +58,12 @@ func distanceIn(unit, f fp16.Format, out []float64, results ...[]float64) (far D
 		far.Mean += bits / float64(len(results[0]))
 	}
 	return far
+}
+
+// and is the distance of two outputs together.
+func (a Distance) and(b Distance) Distance {
+	n, m := float64(len(a.bits)), float64(len(b.bits))
+	return Distance{(n*a.Mean + m*b.Mean) / max(1, n+m), slices.Concat(a.bits, b.bits)}
 }
 
 // Plainly reports whether a contract is nearer than another by more than chance: by a tenth, where few numbers are off,

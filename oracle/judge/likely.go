@@ -16,6 +16,7 @@ import (
 // finder compares contracts by a part of a question.
 type finder struct {
 	q, few *Question
+	also   []*Question // of other outputs of the same graph, which the contract is to explain, too
 	types  []graph.Type
 	forms  []Form
 	all    []Contract
@@ -24,9 +25,9 @@ type finder struct {
 }
 
 // finder returns one that has compared all candidates; of fewer than three it need not.
-func (q *Question) finder(types []graph.Type) (*finder, error) {
+func (q *Question) finder(types []graph.Type, also ...*Question) (*finder, error) {
 	s := &finder{
-		q: q, few: q.few(types), types: types, forms: q.forms(types), all: q.candidates(types), some: map[string]bool{},
+		q: q, few: q.few(types), also: also, types: types, forms: q.forms(types), all: q.candidates(types), some: map[string]bool{},
 	}
 	for _, p := range s.expand(Form{written: q.Written}).points {
 		if p.some {
@@ -52,8 +53,8 @@ func (s *finder) compare() error {
 }
 
 // likely are the contracts that explain an output best.
-func (q *Question) likely(types []graph.Type) ([]Contract, error) {
-	s, err := q.finder(types)
+func (q *Question) likely(types []graph.Type, also ...*Question) ([]Contract, error) {
+	s, err := q.finder(types, also...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,15 +112,24 @@ func (q *Question) found(types []graph.Type) (best *trial, err error) {
 
 // distance is how far an output is from what a contract stores. Of a step of which only some elements are rounded,
 // which they are is not known: each is as near as it is with the rounding or without.
-func (s *finder) distance(c Contract) (Distance, error) {
-	y, err := s.few.made(c)
-	if err != nil || !slices.ContainsFunc(c.Round, func(name string) bool { return s.some[name] }) {
-		return s.few.distance(y), err
+func (s *finder) distance(c Contract) (far Distance, err error) {
+	for _, q := range append([]*Question{s.few}, s.also...) {
+		y, err := q.made(c)
+		if err != nil {
+			return far, err
+		}
+		made := [][]float64{y}
+		if slices.ContainsFunc(c.Round, func(name string) bool { return s.some[name] }) {
+			all := *q
+			all.everywhere = true
+			if y, err = all.made(c); err != nil {
+				return far, err
+			}
+			made = append(made, y)
+		}
+		far = far.and(q.distance(made...))
 	}
-	all := *s.few
-	all.everywhere = true
-	rounded, err := all.made(c)
-	return s.few.distance(y, rounded), err
+	return far, nil
 }
 
 // starts are the candidates from which the search goes on, the nearest first, no two of which differ by their form

@@ -123,13 +123,21 @@ func (m *Many) Plain(i int) (Contract, error) {
 	return Contract{Form: Form{written: q.Written, Operands: q.Operands}}, nil
 }
 
-// Contracts are those that explain evaluation i best, see [Question].
-func (m *Many) Contracts(i int) ([]Contract, error) {
-	q, types, err := m.question(i, m.At)
+// Contracts are those that explain evaluations best, of which there is one at least, see [Question].
+func (m *Many) Contracts(of ...int) ([]Contract, error) {
+	q, types, err := m.question(of[0], m.At)
 	if err != nil {
 		return nil, err
 	}
-	all, err := q.likely(types)
+	var also []*Question
+	for _, i := range of[1:] {
+		o, types, err := m.question(i, m.At)
+		if err != nil {
+			return nil, err
+		}
+		also = append(also, o.few(types))
+	}
+	all, err := q.likely(types, also...)
 	if err == nil && q.Narrow == fp16.Float32 {
 		all = append(all, q.onePasses(types, Contract{Form: Form{written: q.Written, Operands: q.Operands}})...)
 	}
@@ -166,11 +174,22 @@ func (m *Many) Atomic(i int, c Contract) (Contract, bool, error) {
 	return c, true, nil
 }
 
-// Off is how far evaluation i is from what a contract stores, as [Question] compares contracts, but in places of the
+// Off is how far evaluations are from what a contract stores, as [Question] compares contracts, but in places of the
 // coarser of its format and that of steps: in a chain of many roundings a number is right to the last place of float32
 // only when all of them are, and each of them that is put right should show. A contract with steps that there are not
 // is infinitely far.
-func (m *Many) Off(i int, c Contract) (Distance, error) {
+func (m *Many) Off(c Contract, of ...int) (far Distance, err error) {
+	for _, i := range of {
+		one, err := m.off(c, i)
+		if err != nil {
+			return Distance{}, err
+		}
+		far = far.and(one)
+	}
+	return far, nil
+}
+
+func (m *Many) off(c Contract, i int) (Distance, error) {
 	q, types, err := m.question(i, m.At)
 	if err != nil {
 		return Distance{}, err

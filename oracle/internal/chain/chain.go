@@ -68,11 +68,11 @@ func Explains(g *facts.Gate, share float64) (string, error) {
 		return "", err
 	}
 	at := own.worst()
-	from, err := own.many.Off(at, own.Contract)
+	from, err := own.many.Off(own.Contract, at)
 	if err != nil {
 		return "", err
 	}
-	off, err := to.many.Off(at, to.Contract)
+	off, err := to.many.Off(to.Contract, at)
 	if err != nil || off.Mean > share*from.Mean {
 		return "", err
 	}
@@ -260,7 +260,7 @@ func (c *checker) search() (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.first(likely, best, at)
+	return c.first(likely, best, []int{at})
 }
 
 // own is what all steps are under the claim's own contract.
@@ -277,7 +277,7 @@ func (c *checker) own() (*found, error) {
 }
 
 // first is the first of some contracts under which all steps are right, or the best of them.
-func (c *checker) first(likely []candidate, best *found, at int) (*found, error) {
+func (c *checker) first(likely []candidate, best *found, at []int) (*found, error) {
 	for _, l := range likely {
 		var err error
 		if best, err = c.try(l, best, at); err != nil || best.Passes() {
@@ -288,9 +288,12 @@ func (c *checker) first(likely []candidate, best *found, at int) (*found, error)
 }
 
 // try judges all steps under a contract that explains one, and returns the better of what they are and what they were.
-func (c *checker) try(l candidate, best *found, at int) (*found, error) {
-	if len(c.places) > 1 {
-		if one, err := l.many.One(at, l.contract); err != nil || one.Fails() {
+func (c *checker) try(l candidate, best *found, at []int) (*found, error) {
+	for _, i := range at {
+		if len(c.places) == 1 {
+			break
+		}
+		if one, err := l.many.One(i, l.contract); err != nil || one.Fails() {
 			return best, err
 		}
 	}
@@ -323,7 +326,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 	if exact && !c.layer && plain.Each[at].Centre > mostFormed {
 		return nil, nil
 	}
-	off, err := plain.many.Off(at, plain.Contract)
+	off, err := plain.many.Off(plain.Contract, at)
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +339,7 @@ func (c *checker) likely(plain *found, at int) (all []candidate, err error) {
 		if contract.String() == plain.String() {
 			continue
 		}
-		far, err := plain.many.Off(at, contract)
+		far, err := plain.many.Off(contract, at)
 		if err != nil {
 			return nil, err
 		}

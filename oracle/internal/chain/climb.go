@@ -16,15 +16,22 @@ import (
 // a device wrong, so that a step which is right under such a contract is right.
 
 // looked finds the contract of half numbers under which all steps are right, or the best: one that explains a wrong
-// step, and from it one that explains the next, which the first leaves wrong.
+// step, and then one that explains it and the next, which the first leaves wrong. Where few numbers are off, one step
+// has several contracts.
 func (c *checker) looked(best *found) (*found, error) {
+	var at []int
 	for range mostClimbed {
-		at := best.worst()
+		if wrong := best.worst(); !slices.Contains(at, wrong) {
+			at = append(at, wrong)
+		}
 		all, err := c.climbed(best, at)
 		if err != nil {
 			return nil, err
 		}
 		to, err := c.first(all, best, at)
+		if err == nil && !to.Passes() && !c.plain {
+			to, err = c.reformed(to, at)
+		}
 		if err != nil || to == best || to.Passes() {
 			return to, err
 		}
@@ -33,17 +40,39 @@ func (c *checker) looked(best *found) (*found, error) {
 	return best, nil
 }
 
+// reformed looks for a contract of steps the other way round, from the claim's own: where an operation has another form,
+// choices that are made before that lead astray.
+func (c *checker) reformed(best *found, at []int) (*found, error) {
+	k := best.k.Whole()
+	own := candidate{k: k, many: c.many(k)}
+	var err error
+	if own.contract, err = own.many.Plain(at[0]); err != nil {
+		return nil, err
+	}
+	if own.off, err = own.many.Off(own.contract, at...); err != nil {
+		return nil, err
+	}
+	if some, err := c.form(&own, at); err != nil || !some {
+		return best, err
+	}
+	to, err := c.climb(own, at)
+	if err != nil {
+		return nil, err
+	}
+	return c.first([]candidate{own, to}, best, at)
+}
+
 // excused is a contract under which steps have no cause that are right by themselves, if there is one: what right
 // devices may do is asked for before what looks like it.
 func (c *checker) excused(best *found) (*found, error) {
 	if _, half := c.claim.Narrow(); !half || best.Cause == nil || best.First() >= 0 {
 		return best, nil
 	}
-	all, err := c.climbed(best, best.Cause.First)
+	all, err := c.climbed(best, []int{best.Cause.First})
 	if err != nil {
 		return nil, err
 	}
-	to, err := c.first(all, best, best.Cause.First)
+	to, err := c.first(all, best, []int{best.Cause.First})
 	if err != nil || to == best {
 		return best, err
 	}
@@ -55,7 +84,7 @@ func (c *checker) excused(best *found) (*found, error) {
 
 // climbed are contracts that are near to a step, the nearest first: from the one that is the best so far, and from the
 // nearest of a whole network.
-func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
+func (c *checker) climbed(best *found, at []int) (all []candidate, err error) {
 	starts, err := c.starts(best, at)
 	if err != nil {
 		return nil, err
@@ -76,7 +105,7 @@ func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
 			}
 			all = append(all, forms...)
 		}
-		atomic, is, err := to.many.Atomic(at, to.contract)
+		atomic, is, err := to.many.Atomic(at[0], to.contract)
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +120,8 @@ func (c *checker) climbed(best *found, at int) (all []candidate, err error) {
 
 // starts are the best contract so far and the nearest of a whole network, if that is another one; and the nearest whose
 // activations are elementary operations as well, which may be far from all others where biases are apart, too.
-func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
-	after, err := c.after(c.places[at])
+func (c *checker) starts(best *found, at []int) (starts []candidate, err error) {
+	after, err := c.after(c.places[at[0]])
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +129,7 @@ func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 	claim.Halves = after.Format.Half()
 	off := func(k lower.Contract, contract judge.Contract) (candidate, error) {
 		m := c.many(k)
-		far, err := m.Off(at, contract)
+		far, err := m.Off(contract, at...)
 		return candidate{k, m, contract, far}, err
 	}
 	own, err := off(best.k, best.Contract)
@@ -109,7 +138,7 @@ func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 	}
 	var elementary []judge.Contract
 	if !c.plain {
-		if elementary, err = best.many.Elementary(at); err != nil {
+		if elementary, err = best.many.Elementary(at[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -135,7 +164,7 @@ func (c *checker) starts(best *found, at int) (starts []candidate, err error) {
 }
 
 // climb goes from a contract to nearer ones, by choices and by the forms of operations, until there are none.
-func (c *checker) climb(from candidate, at int) (candidate, error) {
+func (c *checker) climb(from candidate, at []int) (candidate, error) {
 	for {
 		all, err := c.choices(from.k, at)
 		if err != nil {
@@ -161,14 +190,14 @@ func (c *checker) climb(from candidate, at int) (candidate, error) {
 }
 
 // form puts operations in the forms that are nearest to a step, if these are plainly nearer.
-func (c *checker) form(best *candidate, at int) (some bool, err error) {
-	contracts, err := best.many.Contracts(at)
+func (c *checker) form(best *candidate, at []int) (some bool, err error) {
+	contracts, err := best.many.Contracts(at...)
 	if err != nil {
 		return false, err
 	}
 	from := best.off
 	for _, contract := range contracts {
-		far, err := best.many.Off(at, contract)
+		far, err := best.many.Off(contract, at...)
 		if err != nil {
 			return false, err
 		}
@@ -181,13 +210,13 @@ func (c *checker) form(best *candidate, at int) (some bool, err error) {
 
 // formed are the contracts that differ from one in the form of operations, and are no farther from a step. What a layer
 // may be off by depends on the form.
-func (c *checker) formed(to candidate, at int) (all []candidate, err error) {
-	contracts, err := to.many.Contracts(at)
+func (c *checker) formed(to candidate, at []int) (all []candidate, err error) {
+	contracts, err := to.many.Contracts(at...)
 	if err != nil {
 		return nil, err
 	}
 	for _, contract := range contracts {
-		far, err := to.many.Off(at, contract)
+		far, err := to.many.Off(contract, at...)
 		if err != nil {
 			return nil, err
 		}
@@ -199,8 +228,8 @@ func (c *checker) formed(to candidate, at int) (all []candidate, err error) {
 }
 
 // choices are those of a contract at a step.
-func (c *checker) choices(k lower.Contract, at int) ([]lower.Choice, error) {
-	in, err := c.inputs(c.places[at])
+func (c *checker) choices(k lower.Contract, at []int) ([]lower.Choice, error) {
+	in, err := c.inputs(c.places[at[0]])
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +237,7 @@ func (c *checker) choices(k lower.Contract, at int) ([]lower.Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.after(c.places[at])
+	got, err := c.after(c.places[at[0]])
 	if err != nil {
 		return nil, err
 	}
@@ -255,12 +284,12 @@ func twos(all []lower.Choice) (groups [][]lower.Choice) {
 
 // turn makes choices otherwise: those that bring a step plainly nearer, the one that does most first, and each of the
 // others if it does so still. It reports whether there were any.
-func (c *checker) turn(best *candidate, at int, groups [][]lower.Choice) (bool, error) {
+func (c *checker) turn(best *candidate, at []int, groups [][]lower.Choice) (bool, error) {
 	try := func(of []lower.Choice) (candidate, error) {
 		k := best.k.Turned(of...)
 		to := candidate{k, c.many(k), best.contract, best.off}
 		var err error
-		to.off, err = to.many.Off(at, best.contract)
+		to.off, err = to.many.Off(best.contract, at...)
 		return to, err
 	}
 	type alone struct {
@@ -296,7 +325,7 @@ func (c *checker) turn(best *candidate, at int, groups [][]lower.Choice) (bool, 
 // called says in words what a contract does.
 func (c *checker) called(k lower.Contract) string {
 	var without, with []string
-	own, err := c.choices(k.Whole(), 0)
+	own, err := c.choices(k.Whole(), []int{0})
 	if err != nil {
 		return k.Name
 	}

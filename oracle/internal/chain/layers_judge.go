@@ -170,5 +170,5 @@ func (r *recording) sought(c *checker, best *found) (*found, error) {
 	slices.SortStableFunc(likely, func(a, b candidate) int {
 		return known[a.contract.String()] - known[b.contract.String()]
 	})
-	return c.first(likely, best, 0)
+	return c.first(likely, best, []int{0})
 }
