@@ -68,11 +68,18 @@ func (c *checker) excused(best *found) (*found, error) {
 	if _, half := c.claim.Narrow(); !half || best.Cause == nil || best.First() >= 0 {
 		return best, nil
 	}
-	all, err := c.climbed(best, []int{best.Cause.First})
+	at := []int{best.Cause.First}
+	if at[0] > 0 {
+		at = append(at, at[0]-1)
+	}
+	all, err := c.climbed(best, at)
 	if err != nil {
 		return nil, err
 	}
-	to, err := c.first(all, best, []int{best.Cause.First})
+	to, err := c.first(all, best, at)
+	if err == nil {
+		to, err = c.reformed(to, at)
+	}
 	if err != nil || to == best {
 		return best, err
 	}
