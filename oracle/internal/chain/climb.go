@@ -19,29 +19,39 @@ import (
 // step, and then one that explains it and the next, which the first leaves wrong. Where few numbers are off, one step
 // has several contracts.
 func (c *checker) looked(best *found) (*found, error) {
-	var at []int
+	at := []int{best.worst()}
 	for range mostClimbed {
-		if wrong := best.worst(); !slices.Contains(at, wrong) {
-			at = append(at, wrong)
-		}
 		all, err := c.climbed(best, at)
 		if err != nil {
 			return nil, err
 		}
 		to, err := c.first(all, best, at)
-		if err == nil && !to.Passes() && !c.plain {
-			to, err = c.reformed(to, at)
-		}
-		if err != nil || to == best || to.Passes() {
+		if err != nil || to.Passes() {
 			return to, err
 		}
-		best = to
+		near := to
+		if !c.plain {
+			if near, err = c.reformed(to, at); err != nil || near.Passes() {
+				return near, err
+			}
+			if near.better(to) {
+				to = near
+			}
+		}
+		wrong := near.worst()
+		if slices.Contains(at, wrong) {
+			wrong = to.worst()
+		}
+		if slices.Contains(at, wrong) {
+			return to, nil
+		}
+		best, at = to, append(at, wrong)
 	}
 	return best, nil
 }
 
-// reformed looks for a contract of steps the other way round, from the claim's own: where an operation has another form,
-// choices that are made before that lead astray.
+// reformed is what steps are under the contract that is found the other way round, from the claim's own: where an
+// operation has another form, choices that are made before that lead astray. It is the best so far where there is none.
 func (c *checker) reformed(best *found, at []int) (*found, error) {
 	k := best.k.Whole()
 	own := candidate{k: k, many: c.many(k)}
@@ -59,7 +69,7 @@ func (c *checker) reformed(best *found, at []int) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.first([]candidate{own, to}, best, at)
+	return c.under(to)
 }
 
 // excused is a contract under which steps have no cause that are right by themselves, if there is one: what right
@@ -77,11 +87,16 @@ func (c *checker) excused(best *found) (*found, error) {
 		return nil, err
 	}
 	to, err := c.first(all, best, at)
-	if err == nil {
-		to, err = c.reformed(to, at)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || to == best {
-		return best, err
+	if near, err := c.reformed(to, at); err != nil {
+		return nil, err
+	} else if near.better(to) {
+		to = near
+	}
+	if to == best {
+		return best, nil
 	}
 	if err := c.faults(to); err != nil || to.Passes() {
 		return to, err
