@@ -169,6 +169,31 @@ class Mesh(Step):
                 "senders and receivers": (lambda x, senders, receivers, length: self.step(x, receivers, senders, length), None)}
 
 
+class BEiT(Step):
+    """Two blocks of attention with a bias for each pair of tokens, and residuals that are scaled by a tenth."""
+
+    def __init__(self, steps, width=8, heads=2, side=8, patch=4):
+        tokens = (side // patch) ** 2 + 1
+        self.embed, self.first, self.norm = nn.Conv2d(3, width, patch, patch), torch.randn(1, 1, width), nn.LayerNorm(width)
+        self.heads, self.head, self.state = heads, nn.Linear(width, 3 * side * side), torch.randn(2, 3, side, side)
+        layer = lambda: (nn.LayerNorm(width), nn.Linear(width, 3 * width), torch.randn(1, heads, tokens, tokens) / 2, nn.Linear(width, width),
+                         nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width))
+        self.blocks = [layer(), layer()]
+
+    def step(self, x, biased=True, scale=.1):
+        y = torch.cat([self.first.expand(len(x), -1, -1), self.embed(x).flatten(2).transpose(1, 2)], 1)
+        for norm, qkv, bias, proj, norm2, fc1, fc2 in self.blocks:
+            q, k, v = qkv(norm(y)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+            a = F.scaled_dot_product_attention(q, k, v, attn_mask=bias if biased else None)
+            y = y + scale * proj(a.transpose(1, 2).flatten(2)).float()
+            y = y + .1 * fc2(F.gelu(fc1(norm2(y)))).float()
+        return x + .1 * self.head(self.norm(y[:, 1:].mean(1))).reshape(x.shape).to(x.dtype)
+
+    def faults(self):
+        return {"no bias": (lambda x: self.step(x, False), None), "scaled by 0.12": (lambda x: self.step(x, scale=.12), None),
+                "stale state": (None, lambda a, b: (b[0],))}
+
+
 class Stochastic(Step):
     """Additive and multiplicative noise."""
 
@@ -186,7 +211,7 @@ class Stochastic(Step):
                 "stale state": (None, lambda a, b: (b[0], *a[1:]))}
 
 
-STEPS = {"convlstm": ConvLSTM, "decoder": Decoder, "gru": GRU, "heun": Heun, "runge-kutta": RungeKutta, "fno": FNO, "mesh": Mesh, "stochastic": Stochastic}
+STEPS = {"convlstm": ConvLSTM, "decoder": Decoder, "gru": GRU, "heun": Heun, "runge-kutta": RungeKutta, "fno": FNO, "mesh": Mesh, "beit": BEiT, "stochastic": Stochastic}
 
 
 class Device:
