@@ -27,7 +27,8 @@ type finder struct {
 // finder returns one that has compared all candidates; of fewer than three it need not.
 func (q *Question) finder(types []graph.Type, also ...*Question) (*finder, error) {
 	s := &finder{
-		q: q, few: q.few(types), also: also, types: types, forms: q.forms(types), all: q.candidates(types), some: map[string]bool{},
+		q: q, few: q.few(types), also: also, types: types, forms: q.forms(types), all: q.candidates(types),
+		some: map[string]bool{},
 	}
 	for _, p := range s.expand(Form{written: q.Written}).points {
 		if p.some {
