@@ -62,8 +62,11 @@ func distanceIn(unit, f fp16.Format, out []float64, results ...[]float64) (far D
 
 // and is the distance of two outputs together.
 func (a Distance) and(b Distance) Distance {
+	if a.bits == nil {
+		return b
+	}
 	n, m := float64(len(a.bits)), float64(len(b.bits))
-	return Distance{(n*a.Mean + m*b.Mean) / max(1, n+m), slices.Concat(a.bits, b.bits)}
+	return Distance{(n*a.Mean + m*b.Mean) / (n + m), slices.Concat(a.bits, b.bits)}
 }
 
 // Plainly reports whether a contract is nearer than another by more than chance: by a tenth, where few numbers are off,

@@ -59,6 +59,7 @@ func Explains(g *facts.Gate, share float64) (string, error) {
 	if _, half := c.claim.Narrow(); !half || c.judgeable() != nil {
 		return "", nil
 	}
+	c.last = true
 	own, err := c.own()
 	if err != nil || own.Passes() {
 		return "", err
@@ -106,6 +107,7 @@ type checker struct {
 	memory judge.Memory                                 // of the steps that contracts are compared at
 	layer  bool                                         // it is of a recorded layer
 	plain  bool                                         // forms of operations are not looked for
+	last   bool                                         // or come last, where norms keep their statistics in float32
 }
 
 // of says of which state something is.

@@ -30,7 +30,7 @@ func (c *checker) looked(best *found) (*found, error) {
 			return to, err
 		}
 		near := to
-		if !c.plain {
+		if !c.plain && !c.last && !c.layer {
 			if near, err = c.reformed(to, at); err != nil || near.Passes() {
 				return near, err
 			}
