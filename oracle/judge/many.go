@@ -298,7 +298,8 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores, bounds bool
 	t.round = t.b.rounds(values, q.Narrow)
 	t.b.thin, t.b.cores = !bounds, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
-	if err := q.simulated(types, t, kernels, false); err != nil {
+	// Where terms cancel, a rounding before the last is many places of what is stored.
+	if err := q.withEdges(types, t, kernels, bounds && len(t.round) > 0); err != nil {
 		return nil, err
 	}
 	for i := range t.r {

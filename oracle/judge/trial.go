@@ -98,17 +98,8 @@ func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial
 		kernels = max(kernels, leastCompared)
 	}
 	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
-	if err := q.simulated(types, t, kernels, flips); err != nil {
+	if err := q.withEdges(types, t, kernels, flips); err != nil {
 		return nil, err
-	}
-	if flips {
-		t.edges, t.right = t.right[kernels], t.right[:kernels]
-		for i, v := range t.edges {
-			t.edges[i] = 0
-			if d := v - t.stored[i]; d-d == 0 {
-				t.edges[i] = d * d
-			}
-		}
 	}
 	t.grain = t.usualFlip(f)
 	t.expect(f)
@@ -120,6 +111,21 @@ func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial
 	q.count(t)
 	t.off = distanceOf(q.coarser(), q.Output.Data, t.y).Mean
 	return t, nil
+}
+
+// withEdges simulates right kernels, and one whose roundings go to the other side where they may, if that is asked for.
+func (q *Question) withEdges(types []graph.Type, t *trial, kernels int, flips bool) error {
+	if err := q.simulated(types, t, kernels, flips); err != nil || !flips {
+		return err
+	}
+	t.edges, t.right = t.right[kernels], t.right[:kernels]
+	for i, v := range t.edges {
+		t.edges[i] = 0
+		if d := v - t.stored[i]; d-d == 0 {
+			t.edges[i] = d * d
+		}
+	}
+	return nil
 }
 
 // simulated simulates right kernels, without flushes where the output shows that there are none.
