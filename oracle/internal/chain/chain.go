@@ -107,7 +107,7 @@ type checker struct {
 	memory judge.Memory                                 // of the steps that contracts are compared at
 	layer  bool                                         // it is of a recorded layer
 	plain  bool                                         // forms of operations are not looked for
-	last   bool                                         // or come last, where norms keep their statistics in float32
+	last   bool                                         // nor first: norms of layers keep their statistics in float32
 }
 
 // of says of which state something is.

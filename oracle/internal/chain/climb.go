@@ -15,9 +15,9 @@ import (
 // together: where the second changes nothing after the first, as of a product and its ReLU. None of these choices makes
 // a device wrong, so that a step which is right under such a contract is right.
 
-// looked finds the contract of half numbers under which all steps are right, or the best: one that explains a wrong
-// step, and then one that explains it and the next, which the first leaves wrong. Where few numbers are off, one step
-// has several contracts.
+// looked finds the contract of half numbers under which all steps are right, or the best. It begins with one that
+// explains a wrong step. If that leaves another step wrong, both are to be explained: where few numbers are off, each
+// step alone has several contracts.
 func (c *checker) looked(best *found) (*found, error) {
 	at := []int{best.worst()}
 	for range mostClimbed {
@@ -30,7 +30,7 @@ func (c *checker) looked(best *found) (*found, error) {
 			return to, err
 		}
 		near := to
-		if !c.plain && !c.last && !c.layer {
+		if !c.plain && !c.last {
 			if near, err = c.reformed(to, at); err != nil || near.Passes() {
 				return near, err
 			}
@@ -50,8 +50,9 @@ func (c *checker) looked(best *found) (*found, error) {
 	return best, nil
 }
 
-// reformed is what steps are under the contract that is found the other way round, from the claim's own: where an
-// operation has another form, choices that are made before that lead astray. It is the best so far where there is none.
+// reformed is what steps are under the contract that is found the other way round, from the claim's own: by the forms of
+// operations first. Where an operation has another form, choices that are made before lead astray. The best so far is
+// returned where no form is plainly nearer.
 func (c *checker) reformed(best *found, at []int) (*found, error) {
 	k := best.k.Whole()
 	own := candidate{k: k, many: c.many(k)}

@@ -100,7 +100,7 @@ func (r *recording) found(value, unknown int, got *tensor.Tensor) (*found, error
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{Gate: r.Gate, claim: lower.Claim{Mode: r.Mode}, layer: true, places: []place{{t: r.Step}},
+	c := &checker{Gate: r.Gate, claim: lower.Claim{Mode: r.Mode}, layer: true, last: true, places: []place{{t: r.Step}},
 		step: &step{g: p.Graph, mode: r.Mode, axes: r.step.axes}}
 	if c.claim.Mode.Precision == fp16.Float64 { // whose own errors are not followed: it is held to those of float32
 		c.claim.Mode.Precision = fp16.Float32
