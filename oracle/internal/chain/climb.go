@@ -50,9 +50,9 @@ func (c *checker) looked(best *found) (*found, error) {
 	return best, nil
 }
 
-// reformed is what steps are under the contract that is found the other way round, from the claim's own: by the forms of
-// operations first. Where an operation has another form, choices that are made before lead astray. The best so far is
-// returned where no form is plainly nearer.
+// reformed is what steps are under the contract that is found the other way round, from the claim's own: by the forms
+// of operations first. Where an operation has another form, choices that are made before lead astray. The best so far
+// is returned where no form is plainly nearer.
 func (c *checker) reformed(best *found, at []int) (*found, error) {
 	k := best.k.Whole()
 	own := candidate{k: k, many: c.many(k)}

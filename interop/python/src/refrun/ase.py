@@ -58,9 +58,8 @@ class Calculator(calculator.Calculator):
 
     `inputs(atoms)` makes the tensors, `energy(**tensors)` is the energy, or several that add up. The tensor "positions"
     [N,3] is one of them, and forces are minus the gradient by it. `vectors` names the tensors that a strain changes,
-    lengths in space: "positions", and the periodic shifts of neighbours. `model` is a module that is followed in float64, and
-    is left as it is. Each size of the tensors is another graph,
-    which torch.export makes first.
+    lengths in space: "positions", and the periodic shifts of neighbours. `model` is a module that is followed in float64,
+    and is left as it was. Tensors of other sizes are another graph, which torch.export makes first.
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
