@@ -169,7 +169,8 @@ var inward = map[string][]string{
 	"oracle/internal/chain": {
 		"diff", "fp16", "graph", "internal/op/act", "internal/op/pointwise", "internal/oracle/table", "noise",
 		"operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts",
-		"oracle/internal/fault", "oracle/internal/lower", "oracle/internal/part", "oracle/internal/trial",
+		"oracle/internal/fault", "oracle/internal/lower", "oracle/internal/measure", "oracle/internal/part",
+		"oracle/internal/trial",
 		"oracle/judge", "oracle/report", "rollout", "safetensors", "tensor",
 	},
 	"oracle/internal/tape": {

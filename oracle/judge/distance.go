@@ -33,11 +33,11 @@ func (q *Question) coarser() fp16.Format {
 // count nothing. The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare
 // rounding does. Of several results the nearest counts.
 func distanceOf(f fp16.Format, out []float64, results ...[]float64) (far Distance) {
-	return distanceIn(f, f, out, results...)
+	return distanceIn(f, math.Inf(1), f, out, results...)
 }
 
-// distanceIn is distanceOf with d in places of another format.
-func distanceIn(unit, f fp16.Format, out []float64, results ...[]float64) (far Distance) {
+// distanceIn is distanceOf with d in places of another format, or in most, if that is less.
+func distanceIn(unit fp16.Format, most float64, f fp16.Format, out []float64, results ...[]float64) (far Distance) {
 	for i, got := range out[:len(results[0])] {
 		near := math.Inf(1)
 		for _, y := range results {
@@ -46,7 +46,7 @@ func distanceIn(unit, f fp16.Format, out []float64, results ...[]float64) (far D
 			if !(ulp > 0) {
 				ulp = unit.Smallest()
 			}
-			if d := math.Abs(got-stored) / ulp; d == d {
+			if d := math.Abs(got-stored) / min(ulp, most); d == d {
 				near = min(near, d)
 			}
 		}

@@ -11,9 +11,9 @@ import (
 
 // evaluate walks through the steps once, with balls and, beside them, with as many simulated right kernels. It returns
 // the output's ball and those of the kernels, and lets go of all that is not read any more. Every second kernel fuses
-// products with what adds them and, if cores is set, has units that truncate. If flips is set, one kernel more comes
-// last, whose only errors are roundings that go the other way wherever they may. Flushed is what a kernel gives that
-// flushes, nil where no number is subnormal.
+// products with what adds them and, if these are set, has units that truncate, and blocks of pixels. If flips is set,
+// one kernel more comes last, whose only errors are roundings that go the other way wherever they may. Flushed is what
+// a kernel gives that flushes, nil where no number is subnormal.
 func evaluate(
 	b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64,
 ) (y ball, right []*tensor.Tensor, flushed *tensor.Tensor, err error) {
@@ -25,7 +25,7 @@ func evaluate(
 			errs: newErrors(m), cuts: b.cores && m%2 == 1,
 		}
 		if m%2 == 1 {
-			sims[m].fused = fused
+			sims[m].fused, sims[m].errs.blocks = fused, b.blocks
 		}
 		if b.turns != nil {
 			sims[m] = simulation{of: sims[m].of, turns: b.turns[m]}

@@ -40,6 +40,7 @@ type builder struct {
 	turns     [][]flip   // that each kernel has, if not nil: its only errors
 	thin      bool       // whether no radii are asked for, see thinStep
 	keeps     bool       // whether units flush no subnormal numbers
+	blocks    bool       // whether kernels may add up the pixels of a block in another order, where that shows
 	inexact   []int      // inputs, see Question
 }
 

@@ -257,12 +257,19 @@ func (t *trial) rare(i int) float64 {
 	return max(t.e[i], t.edges[i])
 }
 
-// weights are one over the expected square of each error, with that of storing.
+// weights are one over the expected square of each error, with that of storing. Beside inner results that are rounded a
+// small number is no more exact than others.
 func (t *trial) weights(f fp16.Format) []float64 {
 	w := make([]float64, len(t.y))
 	for i := range w {
 		ulp := f.Ulp(t.stored[i])
-		if w[i] = 1 / (t.rare(i) + ulp*ulp*storing); w[i]-w[i] != 0 {
+		w[i] = t.rare(i) + ulp*ulp*storing
+	}
+	if t.level != nil {
+		t.level(w)
+	}
+	for i := range w {
+		if w[i] = 1 / w[i]; w[i]-w[i] != 0 {
 			w[i] = 0
 		}
 	}

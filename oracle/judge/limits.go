@@ -54,6 +54,8 @@ const (
 	storing = 1. / 12
 	// derived: the half numbers of 16 bytes, which processors read at once.
 	vector = 8
+	// derived: the pixels that a kernel forms together: numbers of AVX-512, or a row of a matrix unit's tile.
+	blockOfPixels = 16
 )
 
 // The chance variance of a sum's error, see wandering.

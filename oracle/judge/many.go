@@ -64,6 +64,7 @@ type Figures struct {
 	// Squares is the mean square of those errors and Peak the largest, both over what the contract makes one expect,
 	// its roundings among it; Centre is the root mean square of the errors from the contract.
 	Squares, Peak, Centre float64
+	Finite                int // the numbers of which this is
 }
 
 // Fails reports whether an evaluation is wrong by itself.
@@ -175,8 +176,9 @@ func (m *Many) Atomic(i int, c Contract) (Contract, bool, error) {
 }
 
 // Off is how far evaluations are from what a contract stores, as [Question] compares contracts, but in places of the
-// coarser of its format and that of steps: in a chain of many roundings a number is right to the last place of float32
-// only when all of them are, and each of them that is put right should show. A contract with steps that there are not
+// coarser of its format and that of steps, or in what errors are usually, if that is less: in a chain of many roundings
+// a number is right to the last place of float32 only when all of them are, and each of them that is put right should
+// show. A contract with steps that there are not
 // is infinitely far.
 func (m *Many) Off(c Contract, of ...int) (far Distance, err error) {
 	for _, i := range of {
@@ -205,7 +207,37 @@ func (m *Many) off(c Contract, i int) (Distance, error) {
 	if err != nil {
 		return Distance{}, err
 	}
-	return distanceIn(q.coarser(), q.Output.Format, q.Output.Data, y), nil
+	most, err := m.usual(i, q)
+	return distanceIn(q.coarser(), most, q.Output.Format, q.Output.Data, y), err
+}
+
+// usual is the root mean square of all errors of evaluation i. Where a step takes a small part of what it rounds, they
+// are far less than a place of its output, and a rounding that is put right should show there, too.
+func (m *Many) usual(i int, q *Question) (float64, error) {
+	if q.Truth == nil || m.Memory == nil {
+		return math.Inf(1), nil
+	}
+	if off, is := m.Memory.off[i]; is {
+		return off, nil
+	}
+	truth, err := q.Truth()
+	if err != nil {
+		return 0, err
+	}
+	squares, n := 0.0, 0.0
+	for k, got := range q.Output.Data {
+		if d := got - truth[k]; d-d == 0 {
+			squares, n = squares+float64(d*d), n+1
+		}
+	}
+	if m.Memory.off == nil {
+		m.Memory.off = map[int]float64{}
+	}
+	m.Memory.off[i] = math.Inf(1)
+	if squares > 0 {
+		m.Memory.off[i] = math.Sqrt(squares / n)
+	}
+	return m.Memory.off[i], nil
 }
 
 // One judges evaluation i alone under a contract.
@@ -296,6 +328,7 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores, bounds bool
 		return nil, err
 	}
 	t.round = t.b.rounds(values, q.Narrow)
+	t.b.blocks = q.repeats()
 	t.b.thin, t.b.cores = !bounds, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
 	// Where terms cancel, one rounding before the last moves the result by many places.
@@ -420,6 +453,7 @@ func (q *Question) figures(t *trial) (f Figures, err error) {
 		expected += max(e, float64(off*off))
 		centre += float64((got-t.stored[i])*(got-t.stored[i])) / e
 	}
+	f.Finite = int(n)
 	if n > 0 && expected > 0 {
 		f.MeanAbs /= n
 		f.Squares, f.Centre, f.Peak = errors/expected, math.Sqrt(centre/n), f.MaxAbs/math.Sqrt(expected/n)

@@ -299,7 +299,8 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 		gain = ed * amount
 	}
 	left := s.squares - gain
-	if left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain*(1+lastDigits) {
+	more := gain >= left-float64(s.n) // than it leaves of what right devices' errors are not
+	if more && left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain*(1+lastDigits) {
 		s.gain = gain
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}

@@ -65,6 +65,7 @@ func (q *Question) keep(b *builder, round rounded) (*remembered, error) {
 type Memory struct {
 	at   int // which evaluation, from 1 on
 	kept *remembered
+	off  map[int]float64 // by evaluation, see [Many.usual]
 }
 
 // made is [Question.made] of evaluation i.

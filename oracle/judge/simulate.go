@@ -22,7 +22,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		t.right[m] = make([]float64, n)
 	}
 	err := q.each(q.blocks(types), t.Contract, func(of *Question, b *builder, round rounded) error {
-		b.cores, b.thin, b.keeps = t.b.cores, t.b.thin, t.b.keeps
+		b.cores, b.thin, b.keeps, b.blocks = t.b.cores, t.b.thin, t.b.keeps, t.b.blocks
 		b.near, b.turned, b.turns = t.b.near, t.b.turned, t.b.turns
 		for k, is := range of.Inexact {
 			if is {

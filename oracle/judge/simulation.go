@@ -113,17 +113,17 @@ func noisy(t *tensor.Tensor, like ball, errs errorsOf, cuts, own bool) *tensor.T
 	}
 	if cuts && like.cut != nil {
 		for i, v := range t.Data {
-			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(errs.number(v)))
+			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(errs.sum(i, v)))
 		}
 		fp16.Float32.RoundSlice(out.Data, out.Data)
 		return out
 	}
 	for i, v := range t.Data {
 		if s := like.sigma.Data[i]; s > 0 {
-			if r := errs.number(v); like.sum {
-				v += float64(s * wandering(r))
+			if like.sum {
+				v += float64(s * wandering(errs.sum(i, v)))
 			} else {
-				v += float64(s * r.NormFloat64())
+				v += float64(s * errs.number(v).NormFloat64())
 			}
 		}
 		out.Data[i] = v

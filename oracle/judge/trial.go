@@ -250,11 +250,11 @@ func (b *builder) multiplies() bool {
 	return slices.ContainsFunc(b.Nodes, func(n graph.Node) bool { return products[n.Op.Name()] })
 }
 
-// kinds are one for units that truncate, which every second kernel has, and one for others; and one for each order of
-// sums that are kept in a half type.
+// kinds are one for units that truncate and blocks of pixels, which every second kernel has, and one for others; and
+// one for each order of sums that are kept in a half type.
 func (t *trial) kinds() int {
 	switch {
-	case t.b.cores:
+	case t.b.cores, t.b.blocks:
 		return 2
 	case t.Accumulate != "", t.Atomic != "":
 		return orders

@@ -194,7 +194,7 @@ func (c *checker) climb(from candidate, at []int) (candidate, error) {
 			return from, err
 		}
 		some := false
-		for _, groups := range [][][]lower.Choice{alike(all), ones(all), twos(all)} {
+		for _, groups := range [][][]lower.Choice{alike(all), alikeTwos(all), ones(all), twos(all)} {
 			if !some && err == nil {
 				some, err = c.turn(&from, at, groups)
 			}
@@ -289,6 +289,27 @@ func ones(all []lower.Choice) (groups [][]lower.Choice) {
 		if !a.Idle {
 			groups = append(groups, []lower.Choice{a})
 		}
+	}
+	return groups
+}
+
+// alikeTwos are the choices of two kinds together, of which each is followed by one of the other kind: what brings a
+// layer plainly nearer only where all have it, such as a batch norm in the weights of a product that is not stored.
+func alikeTwos(all []lower.Choice) (groups [][]lower.Choice) {
+	like := func(a, b lower.Choice) bool { return a.Like(b) && a.Done == b.Done }
+	for pairs := twos(all); len(pairs) > 0; {
+		first, of, others := pairs[0], []lower.Choice(nil), [][]lower.Choice(nil)
+		for _, p := range pairs {
+			if like(p[0], first[0]) && like(p[1], first[1]) {
+				of = append(of, p...)
+			} else {
+				others = append(others, p)
+			}
+		}
+		if len(of) > len(first) {
+			groups = append(groups, of)
+		}
+		pairs = others
 	}
 	return groups
 }

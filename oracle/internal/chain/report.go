@@ -14,6 +14,7 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
@@ -109,30 +110,39 @@ func (c *checker) unknown(f *found) {
 func rows(g *facts.Gate, judged []*found) {
 	r := g.Report
 	for t := 1; t < g.States.T && len(judged) > 0; t++ {
-		row := report.StepRow{Step: t}
+		row, finite := report.StepRow{Step: t}, 0
 		fields := diff.NewFields(1, g.States.Channels())
 		for k, f := range judged {
 			for i, e := range f.Each {
 				if p := f.c.places[i]; p.t == t {
 					f.c.row(&row, p, &e, len(judged))
+					finite += e.Finite
 					if x := f.c.fields[p]; x != nil && k == 0 && f.c.index == 0 {
 						fields.Join(0, x)
 					}
 				}
 			}
 		}
-		row.Re = diff.Number(math.Sqrt(float64(row.Re)))
+		if row.Re = diff.Number(math.Sqrt(float64(row.Re))); finite == 0 { // nothing to compare is no error of 0
+			none := diff.Number(math.NaN())
+			row.MaxAbs, row.MeanAbs, row.R64, row.Re, row.Peak = none, none, none, none, none
+		}
 		r.Steps = append(r.Steps, row)
 		r.AddFields(t, fields)
 	}
-	o, squares := &r.OneStep, 0.0
+	o, squares, n := &r.OneStep, 0.0, 0.0
 	for i := range r.Steps {
 		row := &r.Steps[i]
+		if !measure.Finite(float64(row.R64)) {
+			continue
+		}
+		n++
 		o.MaxAbs = max(o.MaxAbs, row.MaxAbs)
-		o.MeanAbs += row.MeanAbs / diff.Number(len(r.Steps))
-		squares += float64(row.R64) / float64(len(r.Steps))
+		o.MeanAbs += row.MeanAbs
+		squares += float64(row.R64)
 	}
-	o.RMSOverExpected = diff.Number(math.Sqrt(squares))
+	n = max(n, 1)
+	o.MeanAbs, o.RMSOverExpected = o.MeanAbs/diff.Number(n), diff.Number(math.Sqrt(squares/n))
 }
 
 // row adds the figures of a place, which has its share of those of a step.
@@ -178,7 +188,7 @@ func (c *checker) fail(f *found) error {
 	var err error
 	if f.Cause != nil {
 		c.cause(&x, f)
-	} else if x.Verdict, err = c.kind(max(0, i)); err != nil {
+	} else if x.Verdict, err = c.unnamed(max(0, i)); err != nil {
 		return err
 	}
 	c.Find(x)
@@ -207,26 +217,68 @@ func sentence(text string) string {
 // four times those of bfloat16, the coarsest arithmetic there is.
 func (c *checker) kind(i int) (report.Verdict, error) { return c.kindOf(i, nil) }
 
-// kindOf is kind by the elements that are wrong, if it is known which.
-func (c *checker) kindOf(i int, of []int) (report.Verdict, error) {
-	p := c.places[i]
-	got, err := c.after(p)
+// unnamed is kind, but what lies in one place is of logic, too: roundings are everywhere.
+func (c *checker) unnamed(i int) (report.Verdict, error) {
+	kind, err := c.kind(i)
+	if err != nil || kind == report.FailLogic {
+		return kind, err
+	}
+	got, exact, coarse, err := c.beside(i)
 	if err != nil {
 		return "", err
+	}
+	if local(got, exact, coarse) {
+		return report.FailLogic, nil
+	}
+	return kind, nil
+}
+
+// local reports whether most of the squared error of images lies in a few rows, columns, planes or tiles, or all of it
+// in one sample of several. Each plane has its own scale: that of the errors that bfloat16 has in it.
+func local(got *tensor.Tensor, exact, coarse []float64) bool {
+	shape := got.Shape
+	if len(shape) < 3 {
+		return false
+	}
+	last := len(shape) - 1
+	n, c, h, w := shape[0], shape[1], tensor.Size(shape[2:last]), shape[last]
+	if len(shape) == 3 {
+		n, c, h = 1, shape[0], shape[1]
+	}
+	off := make([]float64, len(exact))
+	for lo := 0; lo < len(off); lo += h * w {
+		scale := math.Sqrt(squares(coarse[lo:lo+h*w], exact[lo:lo+h*w]) / float64(h*w))
+		for i := lo; i < lo+h*w; i++ {
+			off[i] = (got.Data[i] - exact[i]) / scale
+		}
+	}
+	return measure.Cut(n, c, h, w, off, nil, nil).Local()
+}
+
+// beside is what a device has of a step, what is exact, and what it is in bfloat16.
+func (c *checker) beside(i int) (got *tensor.Tensor, exact, coarse []float64, err error) {
+	p := c.places[i]
+	if got, err = c.after(p); err != nil {
+		return nil, nil, nil, err
 	}
 	in, err := c.inputs(p)
 	if err != nil {
-		return "", err
+		return nil, nil, nil, err
 	}
-	exact, err := lower.Exact(c.step.g, in, nil)
-	if err != nil {
-		return "", err
+	if exact, err = lower.Exact(c.step.g, in, nil); err != nil {
+		return nil, nil, nil, err
 	}
-	coarse, err := lower.Exact(c.step.g, in, func(t *tensor.Tensor) {
+	coarse, err = lower.Exact(c.step.g, in, func(t *tensor.Tensor) {
 		if t.Format != fp16.Int64 {
 			fp16.BFloat16.RoundSlice(t.Data, t.Data)
 		}
 	})
+	return got, exact, coarse, err
+}
+
+// kindOf is kind by the elements that are wrong, if it is known which.
+func (c *checker) kindOf(i int, of []int) (report.Verdict, error) {
+	got, exact, coarse, err := c.beside(i)
 	if err != nil {
 		return "", err
 	}

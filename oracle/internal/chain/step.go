@@ -31,6 +31,7 @@ type step struct {
 	axes    []string     // names of the state's, nil for those that follow from the graph
 	block   *noise.Block // nil if there is none
 	added   bool         // whether multiplicative noise is x + x n
+	widens  bool         // whether states are kept in a narrower format than the mode's
 	before  *graph.Graph // what the noise goes into, of the state
 	mode    operator.Mode
 	values  []int        // by node of the operator: what it makes; nil of a step graph
@@ -51,6 +52,11 @@ func stepWith(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w 
 	of := make([]int, len(from.Values))
 	for _, v := range from.Inputs {
 		of[v] = s.g.Input("state")
+		f, err := fp16.ParseFormat(c.State)
+		s.widens = err == nil && f.Half() && mode.Wide() == fp16.Float32 && !mode.Precision.Half()
+		if s.widens { // the operator is not of the states' type
+			of[v] = s.g.Add(graph.Cast{Dtype: mode.Wide().String()}, "state.wide", of[v])
+		}
 	}
 	for v := range from.Values {
 		if t := from.Values[v].Const; t != nil {
@@ -75,7 +81,7 @@ func stepWith(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w 
 		s.values = append(s.values, of[n.Out[0]])
 	}
 	made := len(s.g.Nodes)
-	s.g.Outputs = []int{c.Step(s.g, s.g.Inputs[0], of[from.Outputs[0]])}
+	s.g.Outputs = []int{s.next(c, of[from.Outputs[0]])}
 	for i := range s.g.Nodes[made:] { // products of whose constants may be ties, which decides where they are rounded to
 		if op, is := s.g.Nodes[made+i].Op.(graph.Binary); is && op.Other != nil {
 			single := mode.Scalar(*op.Other, fp16.Float32)
@@ -84,6 +90,17 @@ func stepWith(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w 
 		}
 	}
 	return s
+}
+
+// next adds what follows an operator in a step. States are stored before they are normalized.
+func (s *step) next(c rollout.Config, out int) int {
+	if !s.widens {
+		return c.Step(s.g, s.g.Inputs[0], out)
+	}
+	policy, post := c, c
+	policy.Normalization, policy.Clamp, post.Policy = rollout.NoNormalization, nil, rollout.Autoregressive
+	stored := s.g.Add(graph.Cast{Dtype: c.State}, "next.stored", policy.Step(s.g, s.g.Inputs[0], out))
+	return post.Step(s.g, s.g.Inputs[0], stored)
 }
 
 // stepTo is what a step graph does to make one of its states.
@@ -141,7 +158,11 @@ func (s *step) noise(name string, x int, mode operator.Mode) int {
 
 // types are those of the inputs of a step with noise, for a state of a type.
 func (s *step) types(state graph.Type) ([]graph.Type, error) {
-	p, err := s.before.Infer(s.mode, state)
+	wide := state
+	if s.widens {
+		wide.Format = s.mode.Wide()
+	}
+	p, err := s.before.Infer(s.mode, wide)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,12 @@ func (e *Evidence) StateShare() float64 {
 // ClaimAt returns the device that computes step t as the claim says.
 func (e *Evidence) ClaimAt(t int) (*emulate.Device, error) {
 	mode, c := e.Mode, e.Case.Rollout
-	store, err := e.Machine.Formats(mode, c.StartFormat(mode))
-	if err == nil && t > 1 {
+	from := c.StartFormat(mode)
+	if !mode.Precision.Half() { // whatever states are kept in
+		from = mode.Wide()
+	}
+	store, err := e.Machine.Formats(mode, from)
+	if err == nil && t > 1 && mode.Precision.Half() {
 		store, err = e.Machine.Formats(mode, c.StateFormat(store[len(store)-1]))
 	}
 	if err != nil {

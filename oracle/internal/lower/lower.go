@@ -182,7 +182,7 @@ func (l *lowering) fold(g *graph.Graph) *graph.Graph {
 	norms := folds(g)
 	for _, i := range slices.Sorted(maps.Keys(norms)) {
 		conv, norm := &to.Nodes[i], &to.Nodes[norms[i]]
-		if !l.chooses(weights, norms[i], norm.Out[0], g.Name(norm), false) {
+		if !l.chooses(weights, norms[i], norm.Out[0], g.Name(norm), false, norm.In[0]) {
 			continue
 		}
 		f := &fold{conv: *conv, norm: *norm}

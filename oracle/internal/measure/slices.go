@@ -311,6 +311,14 @@ func (s *Cuts) Concentrated() float64 {
 	return most
 }
 
+// Local reports whether most of the squared error lies in a few rows, columns, planes, tiles or numbers, or all of it
+// in one realization of several.
+func (s *Cuts) Local() bool {
+	total := s.Of[InAll].Squares[0]
+	return s.Concentrated() > 0.5 || s.N > 1 && total > 0 && slices.ContainsFunc(s.Of[InSample].Squares,
+		func(q float64) bool { return q > 0.95*total })
+}
+
 // Home names the smallest slice in which most of the squares lie, "" if they
 // are everywhere.
 func (s *Cuts) Home(lo int) string {

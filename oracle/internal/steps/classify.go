@@ -18,7 +18,7 @@ func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error)
 	if bad.line {
 		return report.FailRollout, nil
 	}
-	if bad.gate == "structure" || bad.lone || g.local(bad.figures) {
+	if bad.gate == "structure" || bad.lone || bad.figures.cuts.Local() {
 		return report.FailLogic, nil
 	}
 	mode, err := operator.ParseMode("bfloat16", "cuda")
@@ -45,18 +45,3 @@ func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error)
 // beyondRounding is how many times the errors of bfloat16 are more than those of
 // any arithmetic.
 const beyondRounding = 4
-
-// local reports whether most of the squared error lies in a few rows, columns,
-// planes, tiles or numbers, or all of it in one realization of several.
-func (g *stepGate) local(f *stepFigures) bool {
-	if f.cuts.Concentrated() > 0.5 {
-		return true
-	}
-	total := f.cuts.Of[measure.InAll].Squares[0]
-	for _, q := range f.cuts.Of[measure.InSample].Squares {
-		if f.cuts.N > 1 && q > 0.95*total && total > 0 {
-			return true
-		}
-	}
-	return false
-}
