@@ -79,6 +79,10 @@ type Joint struct {
 	Cause  *Cause
 	// Blind are faults, by ID, that this data would not show.
 	Blind []string
+	// Seen is the first evaluation that is wrong by itself, or the last one: what of it is exact, what a right device
+	// stores, and the size of the errors that one expects, which follows that of their plane.
+	Seen                    int
+	Exact, Stored, Expected []float64
 }
 
 // Cause is the fault that explains the errors, from an evaluation on.
@@ -256,6 +260,7 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 	j := &Joint{Contract: c}
 	var all totals
 	wrong := false // one evaluation is, whatever flips there are
+	found := false // one that is wrong by itself
 	for i := range m.N {
 		q, types, err := m.question(i, m.At)
 		if err != nil {
@@ -289,8 +294,11 @@ func (m *Many) Under(c Contract) (*Joint, error) {
 		if each.Reach = t.reach; t.biased > 0 {
 			each.Bias = t.bias / math.Sqrt(t.biased*storing)
 		}
-		if each.Figures, err = q.figures(t); err != nil {
+		if each.Figures, err = j.figures(q, t, !found); err != nil {
 			return nil, err
+		}
+		if !found {
+			j.Seen, found = i, !t.passes()
 		}
 		j.Each = append(j.Each, each)
 		if m.N > 1 {
@@ -431,8 +439,8 @@ func (t *trial) flippedBy(f fp16.Format) (all []float64) {
 	return all
 }
 
-// figures measures errors from exact arithmetic.
-func (q *Question) figures(t *trial) (f Figures, err error) {
+// figures measures errors from exact arithmetic, and keeps them number by number if the evaluation is to be seen.
+func (j *Joint) figures(q *Question, t *trial, seen bool) (f Figures, err error) {
 	truth := t.y
 	if q.Truth != nil {
 		if truth, err = q.Truth(); err != nil {
@@ -440,6 +448,7 @@ func (q *Question) figures(t *trial) (f Figures, err error) {
 		}
 	}
 	var errors, expected, centre, n float64
+	each := make([]float64, len(truth))
 	for i, got := range q.Output.Data {
 		d, off, ulp := math.Abs(got-truth[i]), t.stored[i]-truth[i], q.Output.Format.Ulp(t.stored[i])
 		e := t.e[i] + float64(ulp*ulp)*storing
@@ -450,8 +459,16 @@ func (q *Question) figures(t *trial) (f Figures, err error) {
 		f.MaxAbs = max(f.MaxAbs, d)
 		f.MeanAbs += d
 		errors += float64(d * d)
-		expected += max(e, float64(off*off))
+		each[i] = max(e, float64(off*off))
+		expected += each[i]
 		centre += float64((got-t.stored[i])*(got-t.stored[i])) / e
+	}
+	if seen {
+		q.level()(each)
+		for i, e := range each {
+			each[i] = math.Sqrt(e)
+		}
+		j.Exact, j.Stored, j.Expected = truth, t.stored, each
 	}
 	f.Finite = int(n)
 	if n > 0 && expected > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/judge"
@@ -102,4 +103,22 @@ func (r *recording) why(a asked, f *found, x *report.Finding) error {
 	var err error
 	x.Verdict, err = f.c.kindOf(0, f.Each[0].Wrong)
 	return err
+}
+
+// element is the worst element of a layer of images.
+func (c *checker) element(p place, w *judge.Worst) []report.Element {
+	if len(w.Index) != 4 {
+		return nil
+	}
+	number := func(s string) diff.Number {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			v = math.NaN()
+		}
+		return diff.Number(v)
+	}
+	e := report.Element{Step: p.t, Realization: p.lo + w.Index[0], C: w.Index[1], H: w.Index[2], W: w.Index[3],
+		Rounded: w.Exact, Got: w.Got}
+	e.Exact, e.GotValue = number(w.Exact), number(w.Got)
+	return []report.Element{e}
 }

@@ -8,6 +8,8 @@ const (
 	wrongBy = 1. / 64
 	// set: the bits by which numbers that no right device has must be together by more than chance, to have a place.
 	leastTogether = 30
+	// work: the elements that are farthest off of which a report tells.
+	mostWorst = 10
 	// work: the contracts that are tried.
 	mostTried = 8
 	// work: the wrong steps that contracts are looked for at.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/refrun/refrun/diff"
@@ -33,6 +32,11 @@ func tell(g *facts.Gate, judged []*found) error {
 	}
 	for _, f := range judged {
 		if err := f.c.report(f); err != nil {
+			return err
+		}
+	}
+	if len(judged) > 0 && judged[0].c.index == 0 {
+		if err := judged[0].picture(); err != nil {
 			return err
 		}
 	}
@@ -176,7 +180,6 @@ func (c *checker) fail(f *found) error {
 			x.Text = fmt.Sprintf("step %d: %d of %d %s are not finite where right devices' are, or the other way round",
 				p.t, e.Violations, e.Elements, c.of("numbers"))
 		}
-		c.Report.Worst = append(c.Report.Worst, c.element(p, e.Worst)...)
 	} else {
 		x.Text = fmt.Sprintf("errors of %s together are up to %s times the limit of right devices", c.of("all steps"),
 			report.Three(f.Excess))
@@ -321,24 +324,6 @@ func squares(a, b []float64) (s float64) {
 		s += float64((v - b[i]) * (v - b[i]))
 	}
 	return s
-}
-
-// element is the worst element of a step.
-func (c *checker) element(p place, w *judge.Worst) []report.Element {
-	if w == nil || len(w.Index) != 4 || c.index > 0 {
-		return nil
-	}
-	number := func(s string) diff.Number {
-		v, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			v = math.NaN()
-		}
-		return diff.Number(v)
-	}
-	e := report.Element{Step: p.t, Realization: p.lo + w.Index[0], C: w.Index[1], H: w.Index[2], W: w.Index[3],
-		Rounded: w.Exact, Got: w.Got}
-	e.Exact, e.GotValue = number(w.Exact), number(w.Got)
-	return []report.Element{e}
 }
 
 // blind lists what this run could not have shown.

@@ -1,7 +1,9 @@
 package chain_test
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/operator"
@@ -123,5 +125,49 @@ func TestNoNumbers(t *testing.T) {
 	}
 	if one := e.Report.OneStep; !(one.MaxAbs > 0) || !(one.RMSOverExpected > 0) {
 		t.Errorf("of all steps: %+v", one)
+	}
+}
+
+// TestPicture: of a wrong row the report has the elements that are farthest off, all in that row, maps of the step's
+// errors with the row, and what is expected; of right steps maps of the last one and no elements.
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []bool{false, true} {
+		r := rig.NewRig(t, "float16", "", 0)
+		r.Config.Timesteps, r.Config.Realizations = 4, 1
+		states := r.Run(nil)
+		if wrong {
+			for i := range r.Size {
+				states.At(0, 2)[3*r.Size+i] += .25
+			}
+		}
+		e := r.Exam(states, true)
+		rig.Do(t, e, chain.Steps)
+		of, step := e.Report, 3
+		if wrong {
+			step = 2
+		}
+		if len(of.Maps) != 3 || !strings.HasPrefix(of.Maps[0].Title, fmt.Sprintf("step %d, channel 0", step)) {
+			t.Fatalf("wrong %v: %d maps: want 3 of step %d", wrong, len(of.Maps), step)
+		}
+		if x := of.Expected; !(x.MeanAbs > 0) || !(x.MaxAbs > x.MeanAbs) || !(x.MaxAbs < .05) {
+			t.Errorf("wrong %v: expected %+v", wrong, x)
+		}
+		inside, outside := 0., 0.
+		for i, v := range of.Maps[0].Values {
+			if i/r.Size == 3 {
+				inside = max(inside, v)
+			} else {
+				outside = max(outside, v)
+			}
+		}
+		if wrong != (inside > 10*outside) || wrong != (len(of.Worst) == 10) || !wrong && len(of.Worst) > 0 {
+			t.Errorf("wrong %v: %v in the row and %v elsewhere, %d elements", wrong, inside, outside, len(of.Worst))
+		}
+		for _, x := range of.Worst {
+			if x.Step != 2 || x.C != 0 || x.H != 3 || math.Abs(float64(x.GotValue-x.Exact)-.25) > .01 || x.Got == x.Rounded {
+				t.Errorf("%+v", x)
+			}
+		}
 	}
 }
