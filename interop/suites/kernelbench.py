@@ -32,7 +32,7 @@ MOST, TOO_MANY = 1 << 14, 1 << 19
 class Shrink(ast.NodeTransformer):
     """Smaller sizes. Those of the module and of its functions are halved until they are at most `most`; or, so that
     they keep their ratios, divided by `by`, those above 4. Numbers above 16 within its classes, which are numbers of
-    channels, are divided by `inside`. With batch alone, that of the batch is `batch`, and all else is as it is."""
+    channels, are divided by `inside`. With batch, that of the batch is `batch`, and all else outside is as it is."""
 
     def __init__(self, most: int = 0, by: int = 0, inside: int = 1, batch: int = 0):
         self.most, self.by, self.of_classes, self.inside, self.batch = most, by, inside, False, batch
@@ -52,10 +52,12 @@ class Shrink(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         n = node.value
-        if type(n) is not int or self.batch:
+        if type(n) is not int:
             return node
         if self.inside:
             return ast.Constant(n // self.of_classes if n > 16 and n % self.of_classes == 0 else n)
+        if self.batch:
+            return node
         if self.by:
             return ast.Constant(max(2, n // self.by) if n > 4 else n)
         while n > self.most:
@@ -65,7 +67,7 @@ class Shrink(ast.NodeTransformer):
 
 # What is tried, from small to large, each with its classes' numbers divided and as they are.
 HALVED = [{"most": most, "inside": inside} for most in (4, 8, 16, 32, 64, 128, 256) for inside in (8, 1)]
-BATCHES = [{"batch": 2}, {"batch": 1}]
+BATCHES = [{"batch": 2, "inside": 8}, {"batch": 2}, {"batch": 1}]
 DIVIDED = [{"by": by, "inside": inside} for by in (32, 16, 8, 4, 2) for inside in (8, 1)]
 
 

@@ -48,7 +48,7 @@ func (acc accumulator) kept(op graph.Op, in, out []ball) []ball {
 		}
 	case a.n > 0:
 		out[0].made = func(x []*tensor.Tensor, s simulation) (*tensor.Tensor, error) {
-			return a.sum(x, acc.narrow, order(a.n, s.m, s.r))
+			return a.sum(x, acc.narrow, order(a.n, s.m, s.r), 1)
 		}
 	}
 	if out[0].made != nil {
@@ -58,7 +58,7 @@ func (acc accumulator) kept(op graph.Op, in, out []ball) []ball {
 }
 
 // summands are those of all results of a step: n tensors, and what their sums are multiplied by; and a product's bias,
-// which is added last, nil for none. Products are stored too.
+// which is added last, nil for none. Products are stored too, if they are said to be.
 type summands struct {
 	n       int
 	of      func(x []*tensor.Tensor, k int) (*tensor.Tensor, error)
@@ -67,10 +67,10 @@ type summands struct {
 	bias    func(x []*tensor.Tensor) (*tensor.Tensor, error)
 }
 
-// sum adds them in an order.
-func (a summands) sum(x []*tensor.Tensor, f fp16.Format, order []int) (*tensor.Tensor, error) {
+// sum adds them in an order, so many at once before it is rounded.
+func (a summands) sum(x []*tensor.Tensor, f fp16.Format, order []int, each int) (*tensor.Tensor, error) {
 	var y *tensor.Tensor
-	add := func(t *tensor.Tensor, err error) error {
+	add := func(stores bool, t *tensor.Tensor, err error) error {
 		if err != nil {
 			return err
 		}
@@ -83,17 +83,21 @@ func (a summands) sum(x []*tensor.Tensor, f fp16.Format, order []int) (*tensor.T
 		for i, v := range t.Data {
 			y.Data[i] += v
 		}
-		f.RoundSlice(y.Data, y.Data)
+		if stores {
+			f.RoundSlice(y.Data, y.Data)
+		}
 		release(t)
 		return nil
 	}
-	for _, k := range order {
-		if err := add(a.of(x, k)); err != nil {
+	for i, k := range order {
+		t, err := a.of(x, k)
+		if err = add((i+1)%each == 0 || i+1 == len(order), t, err); err != nil {
 			return nil, err
 		}
 	}
 	if a.bias != nil {
-		if err := add(a.bias(x)); err != nil {
+		t, err := a.bias(x)
+		if err = add(true, t, err); err != nil {
 			return nil, err
 		}
 	}

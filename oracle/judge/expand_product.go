@@ -100,7 +100,7 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 // summed adds a product of operands as they are.
 func (b *builder) summed(name string, op graph.Op, in ...int) int {
 	for f, id := range sumsIn {
-		if b.form.Accumulate == "" && canNarrow(op) && b.is(id) {
+		if b.form.Accumulate == "" && b.is(id) {
 			op = narrowSums{op, f, b.termsAtOnce()}
 		}
 	}

@@ -5,10 +5,12 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
 )
 
 // narrowSums is a product whose sums are kept in a narrow format: so many terms are added at once, in the order of
-// the axis, and the result is rounded. It is a fault.
+// memory, and the result is rounded. It is a fault. Products are not stored, as multiply-add instructions do not, and a
+// bias is added to what is stored.
 type narrowSums struct {
 	graph.Op
 	format fp16.Format
@@ -25,56 +27,30 @@ func (b *builder) termsAtOnce() int {
 
 // Eval implements [graph.Op].
 func (o narrowSums) Eval(c *graph.Call) error {
-	a, b := c.In(0), c.In(1)
-	k := a.Shape[len(a.Shape)-1]
-	dst := c.Out[0]
-	cols := dst.Shape[len(dst.Shape)-1]
-	rows := len(dst.Data) / max(1, cols)
-	var term func(row, col, j int) float64
-	switch o.Op.(type) {
-	case graph.Linear:
-		term = func(row, col, j int) float64 { return float64(a.Data[row*k+j] * b.Data[col*k+j]) }
-	case graph.MatMul:
-		height := dst.Shape[len(dst.Shape)-2]
-		batches := len(a.Data) / max(1, height*k)
-		if len(b.Data) != batches*k*cols && len(b.Data) != k*cols || batches*height != rows {
-			return fmt.Errorf("%w", errNotJudged)
-		}
-		term = func(row, col, j int) float64 {
-			batch := 0
-			if len(b.Data) != k*cols {
-				batch = row / height
-			}
-			return float64(a.Data[row*k+j] * b.Data[(batch*k+j)*cols+col])
-		}
-	default:
+	in, dst := make([]*tensor.Tensor, c.Inputs()), c.Out[0]
+	for k := range in {
+		in[k] = c.In(k)
+	}
+	a := summandsOf(o.Op, in, dst.Shape)
+	if a.n == 0 || a.n*len(dst.Data) > mostNarrow {
 		return fmt.Errorf("%w", errNotJudged)
 	}
-	if rows*cols*k > mostNarrow {
-		return fmt.Errorf("%w", errNotJudged)
+	bias := a.bias
+	a.product, a.bias = false, nil
+	y, err := a.sum(in, o.format, order(a.n, 0, nil), o.terms)
+	if err != nil {
+		return err
 	}
-	for row := range rows {
-		for col := range cols {
-			s := 0.0
-			for j := range k {
-				if s += term(row, col, j); (j+1)%o.terms == 0 || j == k-1 {
-					s = o.format.Round(s)
-				}
-			}
-			if c.Inputs() > 2 {
-				s += c.In(2).Data[col]
-			}
-			dst.Data[row*cols+col] = s
+	copy(dst.Data, y.Data)
+	release(y)
+	if bias != nil {
+		if y, err = bias(in); err != nil {
+			return err
 		}
+		for i, v := range y.Data {
+			dst.Data[i] += v
+		}
+		release(y)
 	}
 	return nil
-}
-
-// canNarrow reports whether sums of a product can be kept narrow.
-func canNarrow(op graph.Op) bool {
-	switch op.(type) {
-	case graph.Linear, graph.MatMul:
-		return true
-	}
-	return false
 }

@@ -142,3 +142,40 @@ func TestOrdered(t *testing.T) {
 		t.Errorf("topk of exp, one half as large: %+v, %v", a, err)
 	}
 }
+
+// TestNarrowConvolution: sums of a convolution that are kept in half, all at once or after some terms, fail by their
+// name, with the bias added to what is stored.
+func TestNarrowConvolution(t *testing.T) {
+	const channels, out, size, kernel = 20, 6, 9, 3
+	const within = size - kernel + 1
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		for _, each := range []int{1, 4} {
+			r := rand.New(rand.NewPCG(3, uint64(f)))
+			x, w, bias := drawn(r, f, 2, channels, size, size), drawn(r, f, out, channels, kernel, kernel), drawn(r, f, out)
+			y := tensor.New(f, 2, out, within, within)
+			for i := range y.Data {
+				col, row, o, image := i%within, i/within%within, i/within/within%out, i/within/within/out
+				s, n := 0.0, 0
+				for c := range channels {
+					for k := range kernel * kernel {
+						at := ((image*channels+c)*size+row+k/kernel)*size + col + k%kernel
+						if s += float64(x.Data[at] * w.Data[(o*channels+c)*kernel*kernel+k]); n%each == each-1 {
+							s = f.Round(s)
+						}
+						n++
+					}
+				}
+				y.Data[i] = f.Round(s + bias.Data[o])
+			}
+			g, _, err := Kernel("conv2d", nil, []string{"input", "weight", "bias"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "sums are kept in " + f.String()
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, w, bias}, Output: y})
+			if err != nil || a.Verdict != Fail || !strings.HasPrefix(a.Fault, want) {
+				t.Errorf("%v, %d terms at once: %+v, %v: want %q", f, each, a, err, want)
+			}
+		}
+	}
+}
