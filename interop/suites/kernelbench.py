@@ -121,10 +121,13 @@ class Problem:
     def _load(self, path: Path, rule: dict, dtype: torch.dtype, mode: str, seed: int) -> None:
         torch.manual_seed(seed)
         space = load(path, rule)
-        model = space["Model"](*space["get_init_inputs"]()).train(mode == "train").to(dtype)
+        model = space["Model"](*space["get_init_inputs"]())
         inputs = [
             x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in space["get_inputs"]()
         ]
+        if mode == "eval" and path.parent.name == "level3":
+            normalized(model, [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs])
+        model = model.train(mode == "train").to(dtype)
         self.rule, self.model, self.inputs = rule, model, inputs
 
     def run(self, inputs=None, model=None):
@@ -147,6 +150,17 @@ class Problem:
             return self.run(wide, copy.deepcopy(self.model).double())
         except RuntimeError:  # it draws numbers of float32 itself
             return self.output
+
+
+def normalized(model: torch.nn.Module, inputs) -> None:
+    """Gives batch norms the statistics of these inputs: with those that they begin with numbers vanish from layer to
+    layer, and what a network returns is its last bias."""
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if norms:
+        for m in norms:
+            m.momentum = 1.0
+        with torch.no_grad():
+            model.train()(*inputs)
 
 
 def constant(output) -> bool:
