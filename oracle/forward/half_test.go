@@ -65,11 +65,11 @@ func recordedHalf(t *testing.T, path, kind string) forward.Question {
 
 // TestHalfDevices: what PyTorch on a CPU returns of networks under autocast, and in half itself, passes: kernels
 // round inside of an operation (attention, transposed convolutions), modules cast by themselves (RMS norms) or compute
-// angles in float32, and numbers of float32 may happen to be those of a half (the first step of an LSTM). The same with
-// a fault fails.
+// angles in float32, attentions are one function with their projection, and numbers of float32 may happen to be those
+// of a half (the first step of an LSTM). The same with a fault fails.
 func TestHalfDevices(t *testing.T) {
 	paths, err := filepath.Glob("testdata/half/*-*.json")
-	if err != nil || len(paths) < 13 {
+	if err != nil || len(paths) < 19 {
 		t.Fatalf("%d networks: %v", len(paths), err)
 	}
 	for _, path := range paths {

@@ -161,6 +161,11 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 		}
 		axis = len(c) - 2
 	case graph.Linear, graph.Conv:
+	case graph.AddMM:
+		if len(a) < 3 && len(c) < 3 {
+			return b.product("output", n.Op, in...), true
+		}
+		return b.batchAdded(n.Op.(graph.AddMM), in), true
 	case graph.ConvTranspose, graph.Convolution:
 		return b.biased(n.Op, n, in), true
 	default:
@@ -186,4 +191,19 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 		in[1] = b.step("flipped", graph.Flip{Axes: []int{2, 3}}, in[1])
 	}
 	return b.biased(n.Op, n, in), true
+}
+
+// batchAdded is baddbmm, beta input + alpha product, whose input may be a mask with infinite numbers.
+func (b *builder) batchAdded(op graph.AddMM, in []int) int {
+	times := func(name string, by float64, v int) int {
+		if by == 1 {
+			return v
+		}
+		return b.step(name, mul, v, b.number(by))
+	}
+	y := times("scaled", op.Alpha, b.may(true, b.product("product", graph.MatMul{}, in[1:]...)))
+	if op.Beta == 0 {
+		return b.step("output", same, y)
+	}
+	return b.step("output", plus, y, times("input_scaled", op.Beta, in[0]))
 }

@@ -3,6 +3,7 @@
     python half.py half
 """
 
+import contextlib
 import copy
 import sys
 from pathlib import Path
@@ -91,6 +92,30 @@ class UNet(nn.Module):
         return self.out(self.last(torch.cat((y, a), 1)))
 
 
+def encoder(width, norm_first):
+    """A layer that PyTorch evaluates in one function of its own, with its attention in another, where nothing is trained."""
+    m = nn.TransformerEncoderLayer(width, 2, 2 * width, batch_first=True, norm_first=norm_first)
+    for p in m.parameters():
+        if p.dim() == 1:
+            nn.init.normal_(p, std=0.3)
+    return m
+
+
+class Masked(nn.Module):
+    """An attention with its projection under a mask, of which PyTorch evaluates both in one function where nothing is trained."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.attention, self.ahead = nn.MultiheadAttention(width, 2, batch_first=True), 1
+        for p in self.parameters():
+            if p.dim() == 1:
+                nn.init.normal_(p, std=0.3)
+
+    def forward(self, x):
+        n = x.shape[1]
+        return self.attention(x, x, x, need_weights=False, attn_mask=torch.ones(n, n).triu(self.ahead).bool())[0]
+
+
 def changed(module, name, value):
     m = copy.deepcopy(module)
     owner, _, leaf = name.rpartition(".")
@@ -98,8 +123,8 @@ def changed(module, name, value):
     return m
 
 
-def run(module, inputs, half, pure):
-    with torch.no_grad(), Layers(module) as layers:
+def run(module, inputs, half, pure, seen):
+    with torch.no_grad(), Layers(module) if seen else contextlib.nullcontext() as layers:  # hooks may switch a function of its own off
         if pure:
             return module(*inputs), layers
         with torch.autocast("cpu", half):
@@ -119,7 +144,7 @@ def record(folder, name, module, inputs, half, fault, pure=False, native=False, 
     net.save(Path(folder) / f"{name}.json")
     numbers = {f"input.{k}": v for k, v in net.feed(plain[1]).items()}
     for kind, m in (("right", module), ("wrong", wrong)):
-        out, seen = run(m, given, half, pure)
+        out, seen = run(m, given, half, pure, layers)
         out = out if isinstance(out, tuple) else (out,)
         numbers.update({f"{kind}.{k}": v for k, v in enumerate(out)})
         if layers:
@@ -141,6 +166,12 @@ def main(folder):
     for name, half in (("bfloat16", b), ("float16", f)):
         record(folder, f"rotary-{name}-none", Rotary(24), (r(2, 37, 24),), half, ("base", 9000.0), pure=True, native=True, layers=True)
     record(folder, "unet-float16-none", UNet(4), (r(1, 3, 16, 16),), f, ("last.1.eps", 1e-1), pure=True)
+    for name, half in (("bfloat16", b), ("float16", f)):
+        for k, autocast in enumerate(("cpu", "none")):
+            fault = ("activation_relu_or_gelu", 2)
+            record(folder, f"encoder-{name}-{autocast}", encoder(16, k == 0), (r(2, 9, 16),), half, fault, pure=k == 1)
+    for name, half in (("bfloat16", b), ("float16", f)):
+        record(folder, f"masked-{name}-cpu", Masked(16), (r(2, 9, 16),), half, ("ahead", 2))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ type Contract struct {
 	apart    bool            // biases of transposed convolutions are added to sums that are stored
 	chained  bool            // what one operation alone reads that is no product is not stored
 	peeled   bool            // biases of convolutions are added in float32, unrounded, by the kernel after the product
+	inPlace  bool            // sums are stored in the half type of a term
+	inSteps  bool            // a softmax under a mask stores what it makes of each number
 	also     kind            // what it does besides
 	turned   map[choice]bool // what it does otherwise
 }
@@ -43,6 +45,7 @@ const (
 	within  kind = "before it is stored"           // a kernel reads what it has made before it stores it
 	scaled  kind = "before its scale"              // what a norm has normalized is stored
 	weights kind = "into the weights of a product" // a batch norm is taken into the weights
+	project kind = "with what is scaled of it"     // an attention's projection is one kernel with the scaling of its query
 )
 
 // Choice is one thing that right devices of a claim may do or leave: a rounding of a result, of an operand or of a
@@ -114,6 +117,9 @@ func (c Claim) Contracts(g *graph.Graph) []Contract {
 		all = append(all, Contract{Name: "biases of transposed convolutions added to stored sums",
 			operands: true, stores: every, apart: true})
 	}
+	if len(projections(g)) > 0 {
+		all = append(all, c.projected(all, masked(g))...)
+	}
 	none := func(graph.Op) bool { return false }
 	return append(all,
 		Contract{Name: "what lies between two products is one kernel, which keeps float32",
@@ -144,7 +150,7 @@ func (c Claim) Wholes(g *graph.Graph) []Contract {
 				break
 			}
 			k.also = of
-			k.Name = strings.TrimPrefix(k.Name+"; "+besides[of], "; ")
+			k.Name = named(k.Name, besides[of])
 			all = append(all, k)
 		}
 	}
@@ -153,7 +159,11 @@ func (c Claim) Wholes(g *graph.Graph) []Contract {
 
 // besides says in words what else contracts of whole networks do.
 var besides = map[kind]string{bare: "biases added to stored products", scaled: "norms stored before their scale",
-	number: "constants in the half type", weights: "batch norms in the weights"}
+	number: "constants in the half type", weights: "batch norms in the weights",
+	project: "an attention is one operation with its projection"}
+
+// named is a contract's name with what else it does.
+func named(name, besides string) string { return strings.TrimPrefix(name+"; "+besides, "; ") }
 
 func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
 

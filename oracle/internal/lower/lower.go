@@ -61,6 +61,8 @@ type lowering struct {
 	cast    map[castKey]int
 	folds   []*fold
 	folded  map[int]bool // batch norms that are in weights
+	joins   map[int]bool // layers that may be one operation with what reads them
+	late    []bool       // values that are stored where they are read
 	choices []Choice     // so far
 }
 
@@ -95,12 +97,22 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	}
 	l := &lowering{claim: c, Contract: k, to: graph.New(new(graph.Kept)), cast: map[castKey]int{}, folded: map[int]bool{}}
 	g = l.fold(c.Stored(g))
+	if k.inPlace {
+		var err error
+		if g, err = inPlace(g, c.Mode, types); err != nil {
+			return nil, err
+		}
+	}
 	p, err := g.Infer(c.Mode, types...)
 	if err != nil {
 		return nil, err
 	}
 	n := len(g.Values)
 	l.p, l.from, l.of, l.made, l.kernel, l.wide = p, g, make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
+	l.late = make([]bool, n)
+	if _, half := c.Narrow(); half {
+		l.joins = projections(g)
+	}
 	for k, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
 		l.wide[v] = k < len(c.Unrounded) && c.Unrounded[k]
@@ -218,6 +230,14 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		}
 	}
 	name := l.from.Name(n)
+	if l.joins[i] && l.chooses(project, i, n.Out[0], name, false, n.In...) {
+		l.project(n, name, at, in)
+		return
+	}
+	if carries(n.Op) && l.late[n.In[0]] {
+		l.carry(n, name, at)
+		return
+	}
 	if l.biased(i) && l.chooses(bare, i, n.Out[0], name, l.peeled || l.biasApart(n) && l.stores(n.Op), n.In...) {
 		b := in[2]
 		if !l.chooses(shift, i, n.Out[0], name, !l.peeled, n.In[2]) {
@@ -235,7 +255,7 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, of, n.Out[0], stored), of, at
 		return
 	}
-	out := l.to.AddNode(l.narrowed(i), name, len(n.Out), in...)
+	out := l.operation(n, l.reading(n, l.narrowed(i), name, in), name, in)
 	for k, v := range n.Out {
 		l.of[v] = l.store(i, out[k], v, stored)
 		if l.kernel[v] = at; !isProduct(n.Op) {

@@ -30,6 +30,7 @@ _ARGUMENTS = {
     "mm": ("input", "mat2"),
     "embedding": ("weight", "input"),
     "addmm": ("input", "mat1", "mat2"),
+    "baddbmm": ("input", "batch1", "batch2"),
     "gather": ("input", "index"),
     "index_select": ("input", "index"),
     "scatter_add": ("input", "index", "src"),

@@ -68,13 +68,15 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     which the device stores them, in the order of the module's. layers, as `Layers` records them,
     have each layer judged with the device's own inputs, so that the report names the wrong one.
 
-    precision is float32, tf32, float16 or bfloat16; autocast is cuda (the default), cpu, or none
-    for a module that is half itself. The other arguments are those of `check`. Bad input raises
+    precision is float32, tf32, float16 or bfloat16; autocast is cuda (the default), cpu, or none,
+    the default of a module whose parameters are all of that half precision. The other arguments are those of `check`. Bad input raises
     ValueError with refrun's own line.
     """
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
+    if autocast is None and isinstance(module, nn.Module) and _is_half(module, precision):
+        autocast = "none"
     options = {"kwargs": kwargs, "layers": layers, "precision": precision, "autocast": autocast, "budget": budget, "report": report, "junit": junit}
     said = _check(net, inputs, outputs, **options)
     plain = module._described() if isinstance(module, Network) else module
@@ -85,6 +87,13 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
         if other.ok:
             return other
     return said
+
+
+def _is_half(module: nn.Module, precision: Any) -> bool:
+    """Whether a module's parameters are all of a half precision."""
+    half = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(precision_name(precision))
+    types = {p.dtype for p in module.parameters()}
+    return half is not None and types == {half}
 
 
 def _in_half(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping[str, Any]], precision: Any, autocast: Optional[str]) -> Iterator[Tuple[Network, Sequence[Any]]]:
