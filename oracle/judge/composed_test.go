@@ -98,3 +98,23 @@ func TestComposedParameters(t *testing.T) {
 		}
 	}
 }
+
+// TestHalvedAngles: XLA makes asin of half types of half its angle, which it stores: a subnormal number with an odd last
+// place becomes an even one, by way of a number in the middle of two in float32. Errors of a place elsewhere fail.
+func TestHalvedAngles(t *testing.T) {
+	r := rand.New(rand.NewPCG(93, 94))
+	f := fp16.Float16
+	place := f.Smallest()
+	x, y, wrong := tensor.New(f, 8, 64), tensor.New(f, 8, 64), tensor.New(f, 8, 64)
+	for i := range x.Data {
+		x.Data[i] = f.Round(1e-6 * r.NormFloat64())
+		y.Data[i] = 2 * f.Round(x.Data[i]/2)
+		wrong.Data[i] = x.Data[i] + place*float64(r.IntN(2))
+	}
+	if a := ask(t, "asin", "{}", x, y); a.Verdict != Pass {
+		t.Errorf("%s, %s, %v", a.Verdict, a.Reason, a.Contract)
+	}
+	if a := ask(t, "asin", "{}", x, wrong); a.Verdict != Fail {
+		t.Errorf("a place off: %s, %v", a.Verdict, a.Contract)
+	}
+}
