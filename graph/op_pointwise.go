@@ -146,8 +146,8 @@ func (o Binary) Infer(m Mode, in []Type) (Inference, error) {
 		if f, err = m.Result(o.Name(), append(formats, f)...); err != nil {
 			return Inference{}, err
 		}
-		if !(operands == fp16.Float32 && f != fp16.Float64 && f != fp16.Float32) {
-			operands = f
+		if half := f != fp16.Float64 && f != fp16.Float32; o.Of == pointwise.PReLU || !half || operands != fp16.Float32 {
+			operands = f // autocast casts the slopes of prelu
 		}
 	}
 	inf := Inference{Out: []Type{{shape, f}}}

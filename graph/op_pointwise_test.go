@@ -137,6 +137,20 @@ func TestPointwiseOfTorch(t *testing.T) {
 	}
 }
 
+// TestPReLUCasts: autocast casts the slopes of prelu, too, as it casts the operands of products.
+func TestPReLUCasts(t *testing.T) {
+	x := tensor.Of(fp16.BFloat16, []float64{-3, 2}, 2)
+	slope := tensor.Of(fp16.Float32, []float64{float64(float32(.3)), 1}, 2)
+	y, err := ofEach(t, Mode{Precision: fp16.BFloat16, Autocast: CPU2}, "prelu", "{}", x, slope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fp16.BFloat16.Round(-3 * fp16.BFloat16.Round(.3))
+	if y.Format != fp16.BFloat16 || y.Data[0] != want || want == fp16.BFloat16.Round(-3*slope.Data[0]) {
+		t.Errorf("%v %v: want %v in bfloat16", y.Format, y.Data, want)
+	}
+}
+
 // TestScalars: a number beside an operand is rounded as PyTorch rounds it, and the result
 // once.
 func TestScalars(t *testing.T) {

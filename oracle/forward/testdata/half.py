@@ -72,6 +72,18 @@ class LSTMStep(nn.Module):
         return torch.sigmoid(o) * torch.tanh(c), c
 
 
+class Recurrent(nn.Module):
+    def __init__(self, inputs, width):
+        super().__init__()
+        self.layer = nn.LSTM(inputs, width, bidirectional=True, batch_first=True)
+        for p in self.parameters():
+            if p.dim() == 1:
+                nn.init.normal_(p, std=0.3)
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
 class UNet(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -170,6 +182,9 @@ def main(folder):
         for k, autocast in enumerate(("cpu", "none")):
             fault = ("activation_relu_or_gelu", 2)
             record(folder, f"encoder-{name}-{autocast}", encoder(16, k == 0), (r(2, 9, 16),), half, fault, pure=k == 1)
+    for autocast in ("cpu", "none"):
+        fault = ("layer.bias_hh_l0", nn.Parameter(torch.zeros(32)))
+        record(folder, f"recurrent-bfloat16-{autocast}", Recurrent(5, 8), (r(3, 4, 5),), b, fault, pure=autocast == "none")
     for name, half in (("bfloat16", b), ("float16", f)):
         record(folder, f"masked-{name}-cpu", Masked(16), (r(2, 9, 16),), half, ("ahead", 2))
 

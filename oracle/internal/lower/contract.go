@@ -21,6 +21,7 @@ type Contract struct {
 	chained  bool            // what one operation alone reads that is no product is not stored
 	peeled   bool            // biases of convolutions are added in float32, unrounded, by the kernel after the product
 	inPlace  bool            // sums are stored in the half type of a term
+	steps    bool            // the products of a recurrent layer's step are one sum
 	inSteps  bool            // a softmax under a mask stores what it makes of each number
 	also     kind            // what it does besides
 	turned   map[choice]bool // what it does otherwise
@@ -119,6 +120,9 @@ func (c Claim) Contracts(g *graph.Graph) []Contract {
 	}
 	if len(projections(g)) > 0 {
 		all = append(all, c.projected(all, masked(g))...)
+	}
+	if len(recurrences(g)) > 0 {
+		all = append(all, c.recurrent(all[0])...)
 	}
 	none := func(graph.Op) bool { return false }
 	return append(all,

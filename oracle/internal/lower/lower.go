@@ -63,7 +63,9 @@ type lowering struct {
 	folded  map[int]bool // batch norms that are in weights
 	joins   map[int]bool // layers that may be one operation with what reads them
 	late    []bool       // values that are stored where they are read
-	choices []Choice     // so far
+	gates   map[int]gates
+	summed  map[int]int // biases of linear layers that are summed in gates, as products read them
+	choices []Choice    // so far
 }
 
 type castKey struct {
@@ -103,6 +105,9 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 			return nil, err
 		}
 	}
+	if k.steps && k.pure {
+		types = narrowed(types, c.Half)
+	}
 	p, err := g.Infer(c.Mode, types...)
 	if err != nil {
 		return nil, err
@@ -113,8 +118,16 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	if _, half := c.Narrow(); half {
 		l.joins = projections(g)
 	}
+	if l.summed = map[int]int{}; k.steps {
+		l.gates = recurrences(g)
+		for _, of := range l.gates {
+			l.summed[of.state], l.summed[of.input] = -1, -1
+		}
+	}
 	for k, v := range g.Inputs {
-		l.of[v] = l.to.Input(g.Values[v].Name)
+		if l.of[v] = l.to.Input(g.Values[v].Name); l.steps && l.pure && p.Type(v).Format.Half() {
+			l.of[v] = l.to.Add(graph.Cast{Dtype: c.Half.String()}, g.Values[v].Name+".narrow", l.of[v])
+		}
 		l.wide[v] = k < len(c.Unrounded) && c.Unrounded[k]
 	}
 	for v := range g.Values {
@@ -232,6 +245,21 @@ func (l *lowering) node(i int, stored fp16.Format) {
 	name := l.from.Name(n)
 	if l.joins[i] && l.chooses(project, i, n.Out[0], name, false, n.In...) {
 		l.project(n, name, at, in)
+		return
+	}
+	if _, is := l.summed[i]; is {
+		half, _ := l.claim.Narrow()
+		for k, v := range n.In {
+			in[k] = l.round(v, half)
+		}
+		l.summed[i] = in[2]
+		y, out := l.to.Add(n.Op, name+".product", in[:2]...), n.Out[0]
+		l.of[out], l.made[out], l.late[out], l.kernel[out] = y, y, true, at
+		return
+	}
+	if of, is := l.gates[i]; is {
+		y, out := l.gate(n, of, name, in), n.Out[0]
+		l.of[out], l.made[out], l.kernel[out] = l.store(i, y, out, stored), y, at
 		return
 	}
 	if carries(n.Op) && l.late[n.In[0]] {

@@ -44,10 +44,10 @@ func masked(g *graph.Graph) bool {
 var divisions = []string{"select", "slice", "split", "chunk", "unbind"}
 
 // carriers are moves that take a value as it is.
-var carriers = []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose"}
+var carriers = []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "flip"}
 
-// projections are the linear layers, by node, whose parts are operands of products alone, of which one may be scaled
-// first.
+// projections are the linear layers, by node, whose parts are operands of products alone, of which one, the query, is
+// scaled.
 func projections(g *graph.Graph) map[int]bool {
 	all := map[int]bool{}
 	for i := range g.Nodes {
@@ -55,7 +55,7 @@ func projections(g *graph.Graph) map[int]bool {
 		if _, is := n.Op.(graph.Linear); !is || len(n.In) < 3 {
 			continue
 		}
-		late, divided, only := map[int]bool{n.Out[0]: true}, false, true
+		late, divided, only, scaled := map[int]bool{n.Out[0]: true}, false, true, false
 		for k := i + 1; k < len(g.Nodes); k++ {
 			of := &g.Nodes[k]
 			if !slices.ContainsFunc(of.In, func(v int) bool { return late[v] }) {
@@ -69,10 +69,14 @@ func projections(g *graph.Graph) map[int]bool {
 				}
 			case !isProduct(of.Op) && scalar(of.Op) == 0:
 				only = false
+			case name == (graph.Attention{}).Name():
+				scaled = scaled || late[of.In[0]]
+			default:
+				scaled = scaled || scalar(of.Op) != 0
 			}
 		}
 		output := slices.ContainsFunc(g.Outputs, func(v int) bool { return late[v] })
-		if divided && only && !output {
+		if divided && only && scaled && !output {
 			all[i] = true
 		}
 	}
@@ -155,7 +159,7 @@ var (
 	reciprocal, _ = graph.NewUnary("reciprocal", nil)
 )
 
-// attention adds an attention with such a softmax, and with scores and probabilities that are stored.
+// attention adds an attention whose scores and probabilities are stored.
 func (l *lowering) attention(n *graph.Node, op graph.Attention, name string, in []int) int {
 	f := l.p.Type(n.Out[0]).Format
 	stored := func(name string, v int) int { return l.to.Add(graph.Cast{Dtype: f.String()}, name+".stored", v) }
@@ -178,7 +182,12 @@ func (l *lowering) attention(n *graph.Node, op graph.Attention, name string, in 
 	} else if len(in) > 3 {
 		x = l.to.Add(graph.Addition, name+".masked", x, in[3])
 	}
-	return l.to.Add(graph.MatMul{}, name, stored(name+".probabilities", l.softmax(name, x, f)), in[2])
+	if l.inSteps && (op.Causal || len(in) > 3) {
+		x = l.softmax(name, x, f)
+	} else {
+		x = l.to.Add(graph.Softmax{Axis: -1}, name+".softmax", x)
+	}
+	return l.to.Add(graph.MatMul{}, name, stored(name+".probabilities", x), in[2])
 }
 
 // inPlace is a graph whose sums of a half number and a float32 one are cast to the half type, as PyTorch's
@@ -212,19 +221,17 @@ func inPlace(g *graph.Graph, m graph.Mode, types []graph.Type) (*graph.Graph, er
 	}
 }
 
-// operation adds an operation: of an attention under a mask, or a softmax, the steps that the contract stores.
+// operation adds an operation: of an attention after its projection, and a softmax, the steps that the contract stores.
 func (l *lowering) operation(n *graph.Node, op graph.Op, name string, in []int) []int {
-	if l.inSteps {
-		switch op := op.(type) {
-		case graph.Attention:
-			if l.late[n.In[0]] && (op.Causal || len(in) > 3) {
-				return []int{l.attention(n, op, name, in)}
-			}
-		case graph.Softmax:
-			shape, f := l.p.Type(n.In[0]).Shape, l.p.Type(n.In[0]).Format
-			if last := op.Axis == -1 || op.Axis == len(shape)-1; last && !op.Log && f.Half() {
-				return []int{l.softmax(name, in[0], f)}
-			}
+	switch op := op.(type) {
+	case graph.Attention:
+		if l.late[n.In[0]] && !op.Grouped {
+			return []int{l.attention(n, op, name, in)}
+		}
+	case graph.Softmax:
+		shape, f := l.p.Type(n.In[0]).Shape, l.p.Type(n.In[0]).Format
+		if last := op.Axis == -1 || op.Axis == len(shape)-1; l.inSteps && last && !op.Log && f.Half() {
+			return []int{l.softmax(name, in[0], f)}
 		}
 	}
 	return l.to.AddNode(op, name, len(n.Out), in...)
