@@ -114,8 +114,17 @@ func (s *Several) plausible(r *Report, form, k int, all []Wrong) ([]Wrong, error
 }
 
 // narrowSums reports whether sums at places that an index names, each addition rounded to a half format in any order,
-// explain an output: their errors are those of such sums, and not smaller.
+// explain an output: their errors are those of such sums, and not smaller. They are looked for in the usual graph, too:
+// the form and the contract that fit such sums best are right kernels', and may have sums of parts.
 func (s *Several) narrowSums(r *Report, form, k int) (bool, error) {
+	is, err := s.narrowSumsIn(r, r.Contract, form, k)
+	if is || err != nil {
+		return is, err
+	}
+	return s.narrowSumsIn(r, Contract{}, 0, k)
+}
+
+func (s *Several) narrowSumsIn(r *Report, c Contract, form, k int) (bool, error) {
 	q := s.question(form, k)
 	if !slices.ContainsFunc(q.Graph.Nodes, func(n graph.Node) bool { return scatters(n.Op) }) {
 		return false, nil
@@ -124,7 +133,6 @@ func (s *Several) narrowSums(r *Report, form, k int) (bool, error) {
 		if slices.ContainsFunc(q.Output.Data, func(v float64) bool { return !f.Holds(v) }) {
 			continue
 		}
-		c := r.Contract
 		c.Atomic = f.String()
 		q.Claimed, q.Brief = &c, true
 		n, err := Check(*q)

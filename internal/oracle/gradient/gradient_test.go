@@ -43,6 +43,7 @@ var forwards = []forward{
 	{"cross_entropy", `{"reduction": "mean"}`, []string{"input", "target#19"}, [][]int{{16, 19}, {16}}},
 	{"rotary_embedding", ``, []string{"input", "cos", "sin"}, [][]int{{2, 6, 8}, {6, 8}, {6, 8}}},
 	{"dropout", `{"p": 0.25}`, []string{"input", "mask#2"}, [][]int{{9, 37}, {9, 37}}},
+	{"embedding", ``, []string{"weight", "input#60"}, [][]int{{60, 16}, {200}}},
 }
 
 // question is one with random numbers of a format, whose gradients are those of float32 steps in a form, rounded once.
@@ -286,6 +287,8 @@ func TestNamedFaults(t *testing.T) {
 				y.Data[i] = d * q.Inputs[1].Data[i]
 			}
 		}, "a factor is left out in output.backward1"},
+		{18, "weight", fp16.BFloat16, func(q *gradient.Question, y *tensor.Tensor) { byPlaces(q, y, fp16.BFloat16) },
+			"sums are kept in bfloat16"},
 	} {
 		q := forwards[c.of].question(t, r, c.narrow, 0)
 		c.spoil(&q, q.Grads[c.grad])
