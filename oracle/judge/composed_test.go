@@ -99,8 +99,8 @@ func TestComposedParameters(t *testing.T) {
 	}
 }
 
-// TestHalvedAngles: XLA makes asin of half types of half its angle, which it stores: a subnormal number with an odd last
-// place becomes an even one, by way of a number in the middle of two in float32. Errors of a place elsewhere fail.
+// TestHalvedAngles: XLA makes asin of half types of half its angle, which it stores: a subnormal number with an odd
+// last place becomes an even one, by way of a number in the middle of two in float32. Errors of a place elsewhere fail.
 func TestHalvedAngles(t *testing.T) {
 	r := rand.New(rand.NewPCG(93, 94))
 	f := fp16.Float16

@@ -21,8 +21,8 @@ type rounding struct {
 	flushes bool
 }
 
-// Round returns v, rounded: to a half type as kernels have it, which make v in float32. Of exact arithmetic half an angle
-// is not quite half of a number, and beyond the middle of two.
+// Round returns v, rounded: to a half type as kernels have it, which make v in float32. In exact arithmetic half an
+// angle is not quite half of a number, and may be beyond the middle of two.
 func (r rounding) Round(v float64) float64 {
 	if r.Format == fp16.TF32 {
 		return fp16.RoundTF32(v, r.tf32)

@@ -7,9 +7,9 @@ import (
 	"github.com/refrun/refrun/graph"
 )
 
-// A library's LSTM, such as oneDNN's in PyTorch on a CPU, has the products of a step's input and of the state before in one
-// sum, and all else of a step in one kernel. It stores the state and the cell's, which a step reads as they are stored.
-// PyTorch gives oneDNN the sum of both biases, stored; others keep it.
+// A library's LSTM, such as oneDNN's in PyTorch on a CPU, has the products of a step's input and of the state before in
+// one sum, and all else of a step in one kernel. It stores the state and the cell's, which a step reads as they are
+// stored. PyTorch gives oneDNN the sum of both biases, stored; others keep it.
 
 // gates are the sums of two linear layers, by node: of a state, and of parts of another one's, of all inputs.
 type gates struct{ state, input int } // their nodes
