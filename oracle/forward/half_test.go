@@ -69,7 +69,7 @@ func recordedHalf(t *testing.T, path, kind string) forward.Question {
 // of a half (the first step of an LSTM). The same with a fault fails.
 func TestHalfDevices(t *testing.T) {
 	paths, err := filepath.Glob("testdata/half/*-*.json")
-	if err != nil || len(paths) < 21 {
+	if err != nil || len(paths) < 17 {
 		t.Fatalf("%d networks: %v", len(paths), err)
 	}
 	for _, path := range paths {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/op/act"
@@ -74,8 +75,10 @@ func (b *builder) composed(op graph.Op, x int) int {
 		less := may("one_less", plus, b.step("negated", unary("neg"), x), b.number(1))
 		square := may("product", mul, less, may("one_more", plus, x, b.number(1)))
 		denominator := may("denominator", plus, may("root", unary("sqrt"), square), b.number(1))
-		angle := may("angle", graph.Binary{Of: pointwise.Atan2}, x, denominator)
-		return b.step("output", mul, angle, b.number(2))
+		// which is in float32 before it is stored: in exact arithmetic half an angle is not quite half of x
+		angle := b.step("angle_float32", graph.Binary{Of: pointwise.Atan2}, x, denominator)
+		b.round[angle] = rounding{Format: fp16.Float32}
+		return b.step("output", mul, may("angle", same, angle), b.number(2))
 	case "acos":
 		square := may("product", mul, may("one_less", plus, b.step("negated", unary("neg"), x), b.number(1)),
 			may("one_more", plus, x, b.number(1)))

@@ -21,14 +21,10 @@ type rounding struct {
 	flushes bool
 }
 
-// Round returns v, rounded: to a half type as kernels have it, which make v in float32. In exact arithmetic half an
-// angle is not quite half of a number, and may be beyond the middle of two.
+// Round returns v, rounded.
 func (r rounding) Round(v float64) float64 {
 	if r.Format == fp16.TF32 {
 		return fp16.RoundTF32(v, r.tf32)
-	}
-	if r.Half() {
-		v = float64(float32(v))
 	}
 	y := r.Format.Round(v)
 	if r.flushes && math.Abs(y) < leastHalf {
@@ -39,7 +35,7 @@ func (r rounding) Round(v float64) float64 {
 
 // RoundSlice rounds src into dst.
 func (r rounding) RoundSlice(dst, src []float64) {
-	if r.tf32 == fp16.NearestEven && !r.flushes && !r.Half() {
+	if r.tf32 == fp16.NearestEven && !r.flushes {
 		r.Format.RoundSlice(dst, src)
 		return
 	}
