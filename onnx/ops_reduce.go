@@ -105,7 +105,7 @@ func opHardmax(c *call) []int {
 	shape[axis] = len(places)
 	first := c.as(c.add(graph.ArgMax{Axis: &axis, Keep: true}, of), Int64)
 	hot := c.add(graph.Binary{Of: pointwise.Equal}, first, c.wholes(shape, places...))
-	return one(c.reshape(c.as(hot, c.dtype(x)), s, true))
+	return one(c.reshape(c.cast(hot, c.dtype(x)), s, true))
 }
 
 func opTopK(c *call) []int {

@@ -63,7 +63,8 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestHardmax: 1 at the first of the greatest numbers, of a line or, before opset 13, of all axes from one on.
+// TestHardmax: 1 at the first of the greatest numbers, of a line or, before opset 13, of all axes from one on, in the
+// input's type.
 func TestHardmax(t *testing.T) {
 	x := tensor.FromFloat32([]float32{3, 7, 7, -4, -5, -6, 9, 9, 8, 0, 1, 9}, 2, 2, 3)
 	for _, c := range []struct {
@@ -77,8 +78,8 @@ func TestHardmax(t *testing.T) {
 	} {
 		y := evaluate(t, modelOf(c.opset, graphIs(all(nodeOf("Hardmax", names("x"), names("y"), c.attributes...)), nil,
 			all(valueOf("x", onnx.Float32, 2, 2, 3)), all(valueOf("y", onnx.Float32)))), x)
-		if !slices.Equal(y.Data, c.want) {
-			t.Errorf("opset %d, %v: %v, want %v", c.opset, c.attributes, y.Data, c.want)
+		if !slices.Equal(y.Data, c.want) || y.Format != fp16.Float32 {
+			t.Errorf("opset %d, %v: %v %v, want %v in float32", c.opset, c.attributes, y.Format, y.Data, c.want)
 		}
 	}
 }

@@ -147,12 +147,6 @@ def tried(name, o):
     return found
 
 
-REASONS = {  # why right networks fail, where it is known
-    "torchvision/VisionTransformer": "On a CPU, nn.MultiheadAttention takes a fast path with other arithmetic than its graph. "
-    "`torch.backends.mha.set_fastpath_enabled(False)` turns it off.",
-}
-
-
 def table(path):
     """The table of all results, the latest of each network, and what is missing first."""
     of = {}
@@ -186,7 +180,7 @@ def table(path):
     ]
     failed = [(r["name"], p) for r in done for p in PRECISIONS if r[p]["verdict"].startswith("FAIL")]
     if failed:
-        out += ["## Right ones that fail", "", *(f"- {name} in {p}. {REASONS.get(name, '')}".rstrip() for name, p in failed), ""]
+        out += ["## Right ones that fail", "", *(f"- {name} in {p}" for name, p in failed), ""]
     out += ["## What is refused", ""]
     out += (
         ["| networks | why |", "|---|---|", *(f"| {n} | {why} |" for why, n in counts.most_common()), ""]
