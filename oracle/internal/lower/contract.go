@@ -20,6 +20,7 @@ type Contract struct {
 	apart    bool            // biases of transposed convolutions are added to sums that are stored
 	chained  bool            // what one operation alone reads that is no product is not stored
 	peeled   bool            // biases of convolutions are added in float32, unrounded, by the kernel after the product
+	joins    bool            // an attention's projection is one kernel with the scaling of its query
 	inPlace  bool            // sums are stored in the half type of a term
 	steps    bool            // the products of a recurrent layer's step are one sum
 	inSteps  bool            // a softmax under a mask stores what it makes of each number
@@ -46,7 +47,6 @@ const (
 	within  kind = "before it is stored"           // a kernel reads what it has made before it stores it
 	scaled  kind = "before its scale"              // what a norm has normalized is stored
 	weights kind = "into the weights of a product" // a batch norm is taken into the weights
-	project kind = "with what is scaled of it"     // an attention's projection is one kernel with the scaling of its query
 )
 
 // Choice is one thing that right devices of a claim may do or leave: a rounding of a result, of an operand or of a
@@ -163,8 +163,7 @@ func (c Claim) Wholes(g *graph.Graph) []Contract {
 
 // besides says in words what else contracts of whole networks do.
 var besides = map[kind]string{bare: "biases added to stored products", scaled: "norms stored before their scale",
-	number: "constants in the half type", weights: "batch norms in the weights",
-	project: "an attention is one operation with its projection"}
+	number: "constants in the half type", weights: "batch norms in the weights"}
 
 // named is a contract's name with what else it does.
 func named(name, besides string) string { return strings.TrimPrefix(name+"; "+besides, "; ") }

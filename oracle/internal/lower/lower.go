@@ -115,7 +115,7 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	n := len(g.Values)
 	l.p, l.from, l.of, l.made, l.kernel, l.wide = p, g, make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
 	l.late = make([]bool, n)
-	if _, half := c.Narrow(); half {
+	if k.joins {
 		l.joins = projections(g)
 	}
 	if l.summed = map[int]int{}; k.steps {
@@ -243,7 +243,7 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		}
 	}
 	name := l.from.Name(n)
-	if l.joins[i] && l.chooses(project, i, n.Out[0], name, false, n.In...) {
+	if l.joins[i] {
 		l.project(n, name, at, in)
 		return
 	}

@@ -23,7 +23,7 @@ func (c Claim) projected(all []Contract, masked bool) (more []Contract) {
 		all = append(slices.Clone(all), k)
 	}
 	for _, k := range all {
-		k.also, k.Name = project, named(k.Name, besides[project])
+		k.joins, k.Name = true, named(k.Name, "an attention is one operation with its projection")
 		if more = append(more, k); masked {
 			k.inSteps, k.Name = true, named(k.Name, "its softmax in elementary operations")
 			more = append(more, k)
