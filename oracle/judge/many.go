@@ -182,8 +182,7 @@ func (m *Many) Atomic(i int, c Contract) (Contract, bool, error) {
 // Off is how far evaluations are from what a contract stores, as [Question] compares contracts, but in places of the
 // coarser of its format and that of steps, or in what errors are usually, if that is less: in a chain of many roundings
 // a number is right to the last place of float32 only when all of them are, and each of them that is put right should
-// show. A contract with steps that there are not
-// is infinitely far.
+// show. A contract with steps that there are not is infinitely far.
 func (m *Many) Off(c Contract, of ...int) (far Distance, err error) {
 	for _, i := range of {
 		one, err := m.off(c, i)

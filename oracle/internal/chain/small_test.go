@@ -15,39 +15,6 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestSmallSteps: where a step takes a small part of its operator's output, as with dt, a rounding is far less than a
-// place of the state. The contract of such a device is found all the same, whether it leaves a few roundings out or
-// has all batch norms in weights, of which each by itself does next to nothing.
-func TestSmallSteps(t *testing.T) {
-	t.Parallel()
-	fused := unstored(operator.OpNorm, operator.OpAct)
-	for name, device := range map[string]func(m *emulate.Machine, d *emulate.Device){
-		"norms and activations are not stored": fused,
-		"batch norms in weights, unstored": func(m *emulate.Machine, d *emulate.Device) {
-			unstored(operator.OpConv, operator.OpNorm)(m, d)
-			folded(m, d)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := rig.NewRig(t, "bfloat16", "gaussian", .04)
-			r.Config = rollout.Config{Policy: rollout.Residual, Dt: .1, Timesteps: 6, Realizations: 2, BaseSeed: 7}
-			config := r.Op.Config
-			config.Normalization, config.Activation = "batch", "silu"
-			var err error
-			if r.Op, err = operator.Init(config, 5); err != nil {
-				t.Fatal(err)
-			}
-			if r.Mode, err = operator.ParseMode("bfloat16", "cpu"); err != nil {
-				t.Fatal(err)
-			}
-			m := emulate.New(r.Op, r.Config)
-			states := r.Run(func(_ *rig.Rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) { device(m, d) })
-			rig.Want(t, "right", rig.Do(t, r.Exam(states, true), chain.Steps), "", "", 0)
-		})
-	}
-}
-
 // TestConstantImages: a norm of a constant image divides by next to nothing errors of sums that differ by the place of
 // a pixel, where convolutions are products of matrices. Such a device is right.
 func TestConstantImages(t *testing.T) {

@@ -23,6 +23,7 @@ type Contract struct {
 	joins    bool            // an attention's projection is one kernel with the scaling of its query
 	inPlace  bool            // sums are stored in the half type of a term
 	steps    bool            // the products of a recurrent layer's step are one sum
+	wideBias bool            // and that of its biases is not stored
 	inSteps  bool            // a softmax under a mask stores what it makes of each number
 	also     kind            // what it does besides
 	turned   map[choice]bool // what it does otherwise

@@ -64,7 +64,7 @@ type lowering struct {
 	joins   map[int]bool // layers that may be one operation with what reads them
 	late    []bool       // values that are stored where they are read
 	gates   map[int]gates
-	summed  map[int]int // biases of linear layers that are summed in gates, as products read them
+	biases  map[int]int // of the layers of gates, by node, as their products read them
 	choices []Choice    // so far
 }
 
@@ -106,7 +106,7 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 		}
 	}
 	if k.steps && k.pure {
-		types = narrowed(types, c.Half)
+		types = inHalf(types, c.Half)
 	}
 	p, err := g.Infer(c.Mode, types...)
 	if err != nil {
@@ -118,10 +118,10 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k Contract, stored fp16
 	if k.joins {
 		l.joins = projections(g)
 	}
-	if l.summed = map[int]int{}; k.steps {
+	if l.biases = map[int]int{}; k.steps {
 		l.gates = recurrences(g)
 		for _, of := range l.gates {
-			l.summed[of.state], l.summed[of.input] = -1, -1
+			l.biases[of.state], l.biases[of.input] = -1, -1 // until they are made
 		}
 	}
 	for k, v := range g.Inputs {
@@ -247,14 +247,8 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		l.project(n, name, at, in)
 		return
 	}
-	if _, is := l.summed[i]; is {
-		half, _ := l.claim.Narrow()
-		for k, v := range n.In {
-			in[k] = l.round(v, half)
-		}
-		l.summed[i] = in[2]
-		y, out := l.to.Add(n.Op, name+".product", in[:2]...), n.Out[0]
-		l.of[out], l.made[out], l.late[out], l.kernel[out] = y, y, true, at
+	if _, is := l.biases[i]; is {
+		l.addend(i, at, name)
 		return
 	}
 	if of, is := l.gates[i]; is {

@@ -32,7 +32,7 @@ func (c Claim) projected(all []Contract, masked bool) (more []Contract) {
 	return more
 }
 
-// masked reports whether an attention may have a mask.
+// masked reports whether an attention has a mask, or may have: one in several operations has a softmax.
 func masked(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n graph.Node) bool {
 		a, is := n.Op.(graph.Attention)
@@ -46,8 +46,8 @@ var divisions = []string{"select", "slice", "split", "chunk", "unbind"}
 // carriers are moves that take a value as it is.
 var carriers = []string{"reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "flip"}
 
-// projections are the linear layers, by node, whose parts are operands of products alone, of which one, the query, is
-// scaled.
+// projections are the linear layers, by node, that make query, key and value: operands of products, read by nothing
+// else, of which one is scaled.
 func projections(g *graph.Graph) map[int]bool {
 	all := map[int]bool{}
 	for i := range g.Nodes {
@@ -55,32 +55,45 @@ func projections(g *graph.Graph) map[int]bool {
 		if _, is := n.Op.(graph.Linear); !is || len(n.In) < 3 {
 			continue
 		}
-		late, divided, only, scaled := map[int]bool{n.Out[0]: true}, false, true, false
-		for k := i + 1; k < len(g.Nodes); k++ {
+		r, only, scaled := readersOf(g, i), true, false
+		for _, k := range r.nodes {
 			of := &g.Nodes[k]
-			if !slices.ContainsFunc(of.In, func(v int) bool { return late[v] }) {
-				continue
-			}
-			switch name := of.Op.Name(); {
-			case carries(of.Op):
-				divided = divided || slices.Contains(divisions, name)
-				for _, v := range of.Out {
-					late[v] = true
-				}
-			case !isProduct(of.Op) && scalar(of.Op) == 0:
-				only = false
-			case name == (graph.Attention{}).Name():
-				scaled = scaled || late[of.In[0]]
-			default:
-				scaled = scaled || scalar(of.Op) != 0
-			}
+			_, attends := of.Op.(graph.Attention)
+			only = only && (isProduct(of.Op) || scalar(of.Op) != 0)
+			scaled = scaled || scalar(of.Op) != 0 || attends && r.values[of.In[0]]
 		}
-		output := slices.ContainsFunc(g.Outputs, func(v int) bool { return late[v] })
-		if divided && only && scaled && !output {
+		if r.divided && only && scaled && !r.output {
 			all[i] = true
 		}
 	}
 	return all
+}
+
+// readers are the nodes that read a node's value, moved as it is or in parts, and the values that are it.
+type readers struct {
+	nodes           []int
+	values          map[int]bool
+	divided, output bool // whether there are parts, and one is the graph's
+}
+
+// readersOf are those of a node's first value.
+func readersOf(g *graph.Graph, node int) readers {
+	r := readers{values: map[int]bool{g.Nodes[node].Out[0]: true}}
+	for k := node + 1; k < len(g.Nodes); k++ {
+		n := &g.Nodes[k]
+		switch {
+		case !slices.ContainsFunc(n.In, func(v int) bool { return r.values[v] }):
+		case carries(n.Op):
+			r.divided = r.divided || slices.Contains(divisions, n.Op.Name())
+			for _, v := range n.Out {
+				r.values[v] = true
+			}
+		default:
+			r.nodes = append(r.nodes, k)
+		}
+	}
+	r.output = slices.ContainsFunc(g.Outputs, func(v int) bool { return r.values[v] })
+	return r
 }
 
 func carries(op graph.Op) bool {
@@ -111,7 +124,8 @@ func (l *lowering) carry(n *graph.Node, name string, at int) {
 	}
 }
 
-// reading is an operation that reads parts of a projection, and stores them: the query after it is scaled.
+// reading stores the parts of a projection that an operation reads, the query once it is scaled, and returns the
+// operation that is left.
 func (l *lowering) reading(n *graph.Node, op graph.Op, name string, in []int) graph.Op {
 	if scalar(op) != 0 {
 		return op
@@ -221,7 +235,7 @@ func inPlace(g *graph.Graph, m graph.Mode, types []graph.Type) (*graph.Graph, er
 	}
 }
 
-// operation adds an operation: of an attention after its projection, and a softmax, the steps that the contract stores.
+// operation adds an operation. An attention after its projection, and a softmax, are the steps that are stored.
 func (l *lowering) operation(n *graph.Node, op graph.Op, name string, in []int) []int {
 	switch op := op.(type) {
 	case graph.Attention:

@@ -69,8 +69,8 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     have each layer judged with the device's own inputs, so that the report names the wrong one.
 
     precision is float32, tf32, float16 or bfloat16; autocast is cuda (the default), cpu, or none,
-    the default of a module whose parameters are all of that half precision. The other arguments are those of `check`. Bad input raises
-    ValueError with refrun's own line.
+    the default of a module whose parameters are all of that half precision. The other arguments
+    are those of `check`. Bad input raises ValueError with refrun's own line.
     """
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
