@@ -231,10 +231,19 @@ func (c *checker) form(best *candidate, at []int) (some bool, err error) {
 	return some, nil
 }
 
-// formed are the contracts that differ from one in the form of operations, and are no farther from a step. What a layer
-// may be off by depends on the form.
+// formed are the contracts that differ from one in the form of operations, and are no farther from a step than it is as
+// it is written. What a layer may be off by depends on the form, also of such forms as have the same numbers: another
+// one that is nearer by chance says nothing of them.
 func (c *checker) formed(to candidate, at []int) (all []candidate, err error) {
 	contracts, err := to.many.Contracts(at...)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := to.many.Plain(at[0])
+	if err != nil {
+		return nil, err
+	}
+	written, err := to.many.Off(plain, at...)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +252,7 @@ func (c *checker) formed(to candidate, at []int) (all []candidate, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if contract.String() != to.contract.String() && !to.off.Plainly(far) {
+		if contract.String() != to.contract.String() && !written.Plainly(far) {
 			all = append(all, candidate{to.k, to.many, contract, far})
 		}
 	}

@@ -407,3 +407,42 @@ func TestCancelledRounding(t *testing.T) {
 		t.Error("a row that is one place off passes")
 	}
 }
+
+// TestFoldedScales: a batch norm of half numbers as x*scale + shift is right, also where eps rounded to a half number is
+// nearer by chance to the few numbers that are off. A shift that is off is wrong.
+func TestFoldedScales(t *testing.T) {
+	const channels, side = 64, 20
+	mode := claimOf(t, fp16.Float16)
+	for _, seed := range []uint64{0, 11} {
+		r := rand.New(rand.NewPCG(seed, 12))
+		numbers := func(mean, deviation float64) *tensor.Tensor {
+			x := tensor.New(fp16.Float32, channels)
+			for i := range x.Data {
+				x.Data[i] = float64(float32(mean + float64(deviation*r.NormFloat64())))
+			}
+			return x
+		}
+		x := tensor.New(fp16.Float16, 2, channels, side, side)
+		weight, bias, mean, variance := numbers(1, .1), numbers(0, .1), numbers(0, .3), numbers(.1, 0)
+		for i := range x.Data {
+			x.Data[i] = fp16.Float16.Round(.3 * r.NormFloat64())
+		}
+		y := tensor.New(fp16.Float16, x.Shape...)
+		folded := func(off float32) *tensor.Tensor {
+			for i, v := range x.Data {
+				c := i / (side * side) % channels
+				scale := float32(float32(1/math.Sqrt(float64(float32(variance.Data[c])+1e-5))) * float32(weight.Data[c]))
+				shift := float32(bias.Data[c]) - float32(float32(mean.Data[c])*scale)
+				y.Data[i] = fp16.Float16.Round(float64(float32(float32(v)*scale) + float32(shift*off)))
+			}
+			return y
+		}
+		op := graph.BatchNorm{Eps: 1e-5}
+		if found := single(t, mode, op, folded(1), x, weight, bias, mean, variance); !found.Passes() {
+			t.Errorf("seed %d: a right device fails: %v violations, %v", seed, found.Each[0].Violations, found.contract())
+		}
+		if found := single(t, mode, op, folded(1+1./4096), x, weight, bias, mean, variance); found.Passes() {
+			t.Errorf("seed %d: shifts of 1/4096 more pass", seed)
+		}
+	}
+}
