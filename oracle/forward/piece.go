@@ -2,6 +2,7 @@ package forward
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -123,10 +124,36 @@ func (q *Question) judge(p *piece) answer {
 			break
 		}
 	}
-	if best.Verdict == judge.Fail && len(contracts) > 1 {
-		best.Report, best.err = q.under(p, best.contract, false)
+	if best.Verdict != judge.Fail || len(contracts) == 1 {
+		return best
 	}
+	if q.usual(p, contracts[0]) {
+		return answer{err: errUsual}
+	}
+	best.Report, best.err = q.under(p, best.contract, false)
 	return best
+}
+
+var errUsual = errors.New("which results the device stores was not found, and its errors are no larger " +
+	"than the claim's: its layers would tell")
+
+// usual reports whether a device is as near to what is exact as the claim's own contract is, in so many operations that
+// its own may not have been found. Each right device stores others of their results.
+func (q *Question) usual(p *piece, own lower.Contract) bool {
+	if len(p.graph.Nodes) <= mostSearched {
+		return false
+	}
+	m := judge.Many{N: 1, At: func(int) (judge.Question, error) {
+		ask, err := q.ask(p, own)
+		ask.Truth = p.exact
+		return ask, err
+	}}
+	plain, err := m.Plain(0)
+	if err != nil {
+		return false
+	}
+	j, err := m.Under(plain)
+	return err == nil && j.Each[0].Usual()
 }
 
 // equal holds whole numbers and truths to what they are: of the device's own numbers there is one answer.
@@ -161,6 +188,21 @@ func (q *Question) whole(*piece) bool { return len(q.Layers) == 0 }
 
 // under judges a piece under a contract; briefly is without causes.
 func (q *Question) under(p *piece, k lower.Contract, briefly bool) (*judge.Report, error) {
+	ask, err := q.ask(p, k)
+	if err != nil {
+		return nil, err
+	}
+	ask.Brief = briefly
+	if _, half := q.Claim.rules().Narrow(); half && len(ask.Graph.Nodes) <= 2 && k.Name == "" {
+		ask.Written = false // what else kernels round is looked for
+	} else if q.Claim.Mode.Precision == fp16.TF32 {
+		ask.Operands = "tf32"
+	}
+	return judge.Check(ask)
+}
+
+// ask asks whether a device has of a piece what a contract makes of its inputs.
+func (q *Question) ask(p *piece, k lower.Contract) (judge.Question, error) {
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
@@ -177,21 +219,14 @@ func (q *Question) under(p *piece, k lower.Contract, briefly bool) (*judge.Repor
 	}
 	g, err := q.Claim.rules().Lower(p.graph, types, k, got.Format)
 	if err != nil {
-		return nil, err
+		return judge.Question{}, err
 	}
-	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32,
-		Shallow: len(g.Nodes) > mostSearched, Brief: briefly}
+	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32, Written: true,
+		Shallow: len(g.Nodes) > mostSearched}
 	if f, half := q.Claim.rules().Narrow(); half {
 		ask.Narrow = f
 	}
-	if _, half := q.Claim.rules().Narrow(); half && len(g.Nodes) <= 2 && k.Name == "" {
-		return judge.Check(ask) // which looks for what else kernels round
-	}
-	ask.Written = true
-	if q.Claim.Mode.Precision == fp16.TF32 {
-		ask.Operands = "tf32"
-	}
-	return judge.Check(ask)
+	return ask, nil
 }
 
 // half reports whether the claim has a value in its half precision: then numbers of it that a file has in float32 are

@@ -67,6 +67,13 @@ type Figures struct {
 	Finite                int // the numbers of which this is
 }
 
+// Usual reports whether the errors from exact arithmetic are no larger than those that the contract makes one expect:
+// their mean square as of as many normal numbers, and the largest of them.
+func (f Figures) Usual() bool {
+	n, odds := float64(f.Finite), atOdds(2)
+	return n > 0 && ratioTail(n, n, f.Squares) >= odds && largestOf(f.Finite, false, nil).tail(f.Peak) >= odds
+}
+
 // Fails reports whether an evaluation is wrong by itself.
 func (e *Each) Fails() bool { return e.Violations > 0 || e.Excess > 1 }
 

@@ -113,6 +113,16 @@ def encoder(width, norm_first):
     return m
 
 
+def decoder(seed, width):
+    """Two attentions, one of them with its projection, in so many operations that what PyTorch stores of them is not found."""
+    torch.manual_seed(seed)
+    m = nn.TransformerDecoderLayer(width, 2, 2 * width, batch_first=True)
+    for p in m.parameters():
+        if p.dim() == 1:
+            nn.init.normal_(p, std=0.3)
+    return m, (torch.randn(2, 7, width), torch.randn(2, 9, width))
+
+
 class Masked(nn.Module):
     """An attention with its projection under a mask, of which PyTorch evaluates both in one function where nothing is trained."""
 
@@ -183,6 +193,8 @@ def main(folder):
     record(folder, "encoder-float16-none", encoder(16, False), (r(2, 9, 16),), f, fault, pure=True)
     record(folder, "recurrent-bfloat16-cpu", Recurrent(5, 8), (r(3, 4, 5),), b, ("layer.bias_hh_l0", nn.Parameter(torch.zeros(32))))
     record(folder, "masked-bfloat16-cpu", Masked(16), (r(2, 9, 16),), b, ("ahead", 2))
+    m, given = decoder(7, 16)
+    record(folder, "decoder-bfloat16-none", m, given, b, ("norm2.bias", nn.Parameter(torch.zeros(16))), pure=True, native=True)
 
 
 if __name__ == "__main__":

@@ -408,8 +408,8 @@ func TestCancelledRounding(t *testing.T) {
 	}
 }
 
-// TestFoldedScales: a batch norm of half numbers as x*scale + shift is right, also where eps rounded to a half number is
-// nearer by chance to the few numbers that are off. A shift that is off is wrong.
+// TestFoldedScales: a batch norm of half numbers as x*scale + shift is right, also where eps rounded to a half number
+// is nearer by chance to the few numbers that are off. A shift that is off is wrong.
 func TestFoldedScales(t *testing.T) {
 	const channels, side = 64, 20
 	mode := claimOf(t, fp16.Float16)
