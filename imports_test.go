@@ -76,10 +76,12 @@ var inward = map[string][]string{
 	"internal/op/index":    {"fp16", "tensor", "internal/exact", "internal/par"},
 	"internal/op/pool":     {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"internal/op/resize":   {"fp16", "tensor", "internal/exact", "internal/par"},
+	"internal/op/sample":   {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph": {
 		"fp16", "internal/attr", "internal/memory", "internal/op/act", "internal/op/attention", "internal/op/conv",
 		"internal/op/index", "internal/op/matmul", "internal/op/norm", "internal/op/pointwise", "internal/op/pool",
-		"internal/op/reduce", "internal/op/resize", "internal/op/spectral", "internal/par", "noise", "tensor",
+		"internal/op/reduce", "internal/op/resize", "internal/op/sample", "internal/op/spectral", "internal/par",
+		"noise", "tensor",
 	},
 	"internal/grad": {"internal/op/act", "internal/op/conv", "fp16", "graph", "internal/op/pointwise", "tensor"},
 	"molecule": {

@@ -47,6 +47,7 @@ var ruleRows = []struct {
 	{"avg_pool2d", "avg_pool2d", false},
 	{"interpolate nearest", "interpolate", false},
 	{"interpolate bilinear", "interpolate", false},
+	{"grid_sampler", "grid_sampler", false},
 }
 
 // notInPyTorch are operations that it has not, or only of whole numbers, with the reason

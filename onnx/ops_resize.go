@@ -141,3 +141,18 @@ func (c *call) lastAxes(x int, order []int, n int, op graph.Op) int {
 	}
 	return y
 }
+
+// opGridSample has other names of its modes since opset 20.
+func opGridSample(c *call) []int {
+	o := graph.GridSampler{
+		Mode: c.text("mode", "linear"), Padding: c.text("padding_mode", "zeros"), AlignCorners: c.flag("align_corners"),
+		RoundFirst: true,
+	}
+	switch o.Mode {
+	case "linear":
+		o.Mode = "bilinear"
+	case "cubic":
+		o.Mode = "bicubic"
+	}
+	return one(c.add(o, c.arg(0), c.arg(1)))
+}

@@ -74,7 +74,7 @@ func init() {
 		// windows
 		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"),
 		"GlobalMaxPool": global("amax"), "LpPool": opLpPool, "GlobalLpPool": opGlobalLpPool, "Resize": opResize,
-		"Upsample": opUpsample, "LRN": opLRN, "ReverseSequence": opReverseSequence,
+		"Upsample": opUpsample, "GridSample": opGridSample, "LRN": opLRN, "ReverseSequence": opReverseSequence,
 		// lists of tensors
 		"SequenceConstruct": opSequenceConstruct, "SequenceEmpty": opSequenceEmpty, "SequenceAt": opSequenceAt,
 		"SequenceInsert": opSequenceInsert,

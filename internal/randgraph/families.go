@@ -104,6 +104,15 @@ func interpolate(b *builder) made {
 	return made{a, []int{v}}
 }
 
+func gridSampler(b *builder) made {
+	v, s := b.ranked(4, 4, 5)
+	axes := len(s) - 2
+	mode := []string{"bilinear", "nearest", "bicubic"}[b.IntN(7-len(s))]
+	grid := append(append([]int{s[0]}, b.some(axes, 1, 6)...), axes)
+	return made{attributes{"mode": mode, "padding_mode": []string{"zeros", "border", "reflection"}[b.IntN(3)],
+		"align_corners": b.flip(), "round_first": b.flip()}, []int{v, b.like(grid...)}}
+}
+
 // running are statistics of channels.
 func running(b *builder) made {
 	v, s := b.ranked(2, 3, 4)

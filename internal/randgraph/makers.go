@@ -18,7 +18,7 @@ var makers = map[string]func(b *builder) made{
 	"lp_pool":             pooling(2),
 	"adaptive_avg_pool1d": adaptive(1), "adaptive_avg_pool2d": adaptive(2), "adaptive_avg_pool3d": adaptive(3),
 	"adaptive_max_pool1d": adaptive(1), "adaptive_max_pool2d": adaptive(2), "adaptive_max_pool3d": adaptive(3),
-	"interpolate": interpolate,
+	"interpolate": interpolate, "grid_sampler": gridSampler,
 
 	"matmul": product, "mm": product, "bmm": product, "linear": product, "addmm": product, "baddbmm": product,
 	"gemm": product, "einsum": einsum,

@@ -30,12 +30,12 @@ OPERATIONS = set(
     MatMulInteger ConvInteger QLinearMatMul QLinearConv RotaryEmbedding
     LRN ReverseSequence Upsample
     LSTM GRU RNN If Loop Scan STFT IsNaN IsInf HardSigmoid PRelu
-    Unique Compress MelWeightMatrix""".split()
+    Unique Compress MelWeightMatrix GridSample""".split()
 )
 
 
 # How many cases of an operation a sample has at most, where it is not 4.
-MOST = {"Attention": 33, "Resize": 20, "Cast": 24, "ConvTranspose": 10, "MaxPool": 10, "AveragePool": 10, "DFT": 8}
+MOST = {"Attention": 33, "Resize": 20, "GridSample": 20, "Cast": 24, "ConvTranspose": 10, "MaxPool": 10, "AveragePool": 10, "DFT": 8}
 
 # Larger cases that a sample has all the same.
 KEPT = {"test_attention_4d_causal_with_past_and_present"}

@@ -303,6 +303,18 @@ for n, linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
 upsample("upsample_bicubic2d", "bicubic")
 upsample("_upsample_bilinear2d_aa", "bilinear", antialias=True)
 upsample("_upsample_bicubic2d_aa", "bicubic", antialias=True)
+
+
+@rule("grid_sampler.default", "grid_sampler_2d.default", "grid_sampler_3d.default")
+def grid_sampler(c: Any, a: Dict[str, Any]) -> Any:
+    attributes = {
+        "mode": ("bilinear", "nearest", "bicubic")[a["interpolation_mode"]],
+        "padding_mode": ("zeros", "border", "reflection")[a["padding_mode"]],
+        "align_corners": bool(a["align_corners"]),
+    }
+    return c.emit("grid_sampler", [a["input"], a["grid"]], attributes)
+
+
 same("pixel_shuffle", "self", "upscale_factor")
 same("pixel_unshuffle", "self", "downscale_factor")
 
