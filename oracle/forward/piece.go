@@ -97,7 +97,7 @@ func (q *Question) piece(r recording, known map[int]*tensor.Tensor) (*piece, err
 type answer struct {
 	*judge.Report
 	contract lower.Contract
-	err      error // it is not known what right devices return
+	err      error // it is not known what right devices return; with a report, of such as store what this one does
 }
 
 // judge holds a piece against the contracts of a claim: the claim's own, and others if it does not keep
@@ -127,8 +127,8 @@ func (q *Question) judge(p *piece) answer {
 	if best.Verdict != judge.Fail || len(contracts) == 1 {
 		return best
 	}
-	if q.usual(p, contracts[0]) {
-		return answer{err: errUsual}
+	if errors, is := q.usual(p, contracts[0]); is {
+		return answer{Report: &judge.Report{Verdict: judge.NoPower, Errors: errors}, err: errUsual}
 	}
 	best.Report, best.err = q.under(p, best.contract, false)
 	return best
@@ -138,10 +138,11 @@ var errUsual = errors.New("which results the device stores was not found, and it
 	"than the claim's: its layers would tell")
 
 // usual reports whether a device is as near to what is exact as the claim's own contract is, in so many operations that
-// its own may not have been found. Each right device stores others of their results.
-func (q *Question) usual(p *piece, own lower.Contract) bool {
+// its own may not have been found: each right device stores others of their results. It returns the mean square of the
+// errors over what is expected.
+func (q *Question) usual(p *piece, own lower.Contract) (float64, bool) {
 	if len(p.graph.Nodes) <= mostSearched {
-		return false
+		return 0, false
 	}
 	m := judge.Many{N: 1, At: func(int) (judge.Question, error) {
 		ask, err := q.ask(p, own)
@@ -150,10 +151,13 @@ func (q *Question) usual(p *piece, own lower.Contract) bool {
 	}}
 	plain, err := m.Plain(0)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	j, err := m.Under(plain)
-	return err == nil && j.Each[0].Usual()
+	if err != nil {
+		return 0, false
+	}
+	return j.Each[0].Squares, j.Each[0].Usual()
 }
 
 // equal holds whole numbers and truths to what they are: of the device's own numbers there is one answer.

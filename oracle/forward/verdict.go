@@ -37,7 +37,9 @@ func (f *findings) leave(p *piece, why error) {
 // add takes what was found of a piece.
 func (f *findings) add(p *piece, a answer) {
 	if a.err != nil {
-		f.leave(p, cause(a.err))
+		if f.leave(p, cause(a.err)); a.Report != nil {
+			f.measure(p, a)
+		}
 		return
 	}
 	f.judged++
