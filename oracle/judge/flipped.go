@@ -2,6 +2,7 @@ package judge
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
@@ -40,4 +41,40 @@ func flipped(f rounding, t *tensor.Tensor, sims []simulation, v int, b ball) *te
 		}
 	}
 	return out
+}
+
+// usualFlip is the square of what one inner rounding that goes the other way does to a float32 result: the median of
+// what simulated kernels are off by, where that is more than float32 roundings are. Such errors are rare and
+// large, and are counted in themselves.
+func (t *trial) usualFlip(f fp16.Format) float64 {
+	all := t.flippedBy(f)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)/2]
+}
+
+// largestFlip is the largest of them: in a chain that of the last step is far more than what is left of others.
+func (t *trial) largestFlip(f fp16.Format) float64 {
+	all := t.flippedBy(f)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1]
+}
+
+// flippedBy are squares of what simulated kernels are off by, where that is more than float32 roundings are.
+func (t *trial) flippedBy(f fp16.Format) (all []float64) {
+	if f != fp16.Float32 || len(t.round) == 0 {
+		return nil
+	}
+	for _, k := range t.right {
+		for i, v := range k {
+			if d := math.Abs(v - t.stored[i]); d > leastFlip*f.Ulp(t.stored[i]) && d-d == 0 {
+				all = append(all, float64(d*d))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }
