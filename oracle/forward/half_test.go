@@ -83,7 +83,9 @@ func TestHalfDevices(t *testing.T) {
 				t.Fatal(err)
 			}
 			if q.Name == "decoder-bfloat16-none" && kind == "right" {
-				want = func(v report.Verdict) bool { return v == report.NoPower && len(r.Unjudged) == 1 && r.OneStep.MaxAbs > 0 }
+				want = func(v report.Verdict) bool {
+					return v == report.NoPower && len(r.Unjudged) == 1 && r.OneStep.MaxAbs > 0
+				}
 			}
 			if !want(r.Verdict) {
 				t.Errorf("%s, %s: %s: %s", q.Name, kind, r.Verdict, r.Reason)
