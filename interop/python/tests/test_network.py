@@ -289,6 +289,20 @@ class Traced(unittest.TestCase):
                 for y, verdict in ((f(*ins), "PASS"), (f(*ins) * 1.03, "FAIL")):
                     self.assertEqual(refrun.check_kernel(f, ins, y).verdict, verdict, f"{half}")
 
+    def test_composed_modules(self):
+        """Modules of operations that torch composes in C++ alone."""
+        torch.manual_seed(4)
+        two = torch.nn.Bilinear(8, 9, 10)
+        normed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(8, 6))
+        for module, given in ((two, (torch.randn(6, 8), torch.randn(6, 9))), (normed, (torch.randn(6, 8),)), (torch.nn.RReLU(), (torch.randn(6, 80),))):
+            for half in (torch.float32, torch.bfloat16):
+                m, ins = module.eval().to(half), [t.to(half) for t in given]
+                with torch.no_grad():
+                    y = m(*ins)
+                name = str(half).split(".")[1]
+                self.assertTrue(refrun.check_model(m, ins, y, precision=name).ok, f"{module}, {name}")
+                self.assertFalse(refrun.check_model(m, ins, y * 1.03, precision=name).ok, f"{module}, {name}")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -18,7 +18,7 @@ from torch import fx, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-from . import aten, graph, losses, pairs
+from . import aten, composed, graph, losses, pairs
 from .case import CaseError, replace
 from .graph import UnsupportedLayer
 
@@ -211,7 +211,7 @@ def _table() -> Dict[Any, Any]:
     known = {f"aten.{name}.default" for name in (*_COMPOSED, *_CELLS)} | {f"aten.{name}" for name in _LAYERS}
     ways = {**torch.export.default_decompositions(), **torch._decomp.decomposition_table}
     ways = {f: _shaped(way) if str(f).endswith(".input") else way for f, way in ways.items() if str(f) in known}
-    return {**ways, **losses.DECOMPOSITIONS}
+    return {**ways, **losses.DECOMPOSITIONS, **composed.DECOMPOSITIONS}
 
 
 def _shaped(way: Any) -> Any:
