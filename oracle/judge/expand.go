@@ -57,6 +57,8 @@ type point struct {
 func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
 	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)),
 		built: fault, round: rounded{}, emulates: map[int]bool{}}
+	b.Nodes, b.Values = make([]graph.Node, 0, len(g.Nodes)), make([]graph.Value, 0, len(g.Values))
+	b.points, b.inner = make([]point, 0, len(g.Nodes)), make([]string, 0, len(g.Nodes))
 	for i := range b.of {
 		b.of[i] = -1
 	}

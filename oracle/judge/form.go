@@ -121,6 +121,9 @@ func (f Form) with(g Form) Form {
 
 // narrow is the format to which an operation's scalars are rounded first, if they are.
 func (f Form) narrow(op graph.Op) (fp16.Format, bool) {
+	if f.Scalars == "" {
+		return 0, false
+	}
 	name, but, _ := strings.Cut(f.Scalars, butOf)
 	to, is := accumulators[name]
 	kept := strings.Split(but, ", ")
