@@ -37,7 +37,8 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.StringVar(&w.weights, "weights", "",
 		"safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
 	f.StringVar(&w.x0, "x0", "",
-		"initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
+		"initial condition: a `file` with [C,H,W], [M,C,H,W] or trajectories [M,T,C,H,W], which begin with it; zeros, or "+
+			"white:SEED (default the case's)")
 	f.StringVar(&w.out, "o", "", "write the trajectory to this `file`: .safetensors, .npy, .npz or .h5")
 	f.StringVar(&w.record, "record", "", "write every random draw to this tape, a safetensors `file`; needs -o")
 	f.StringVar(&w.store, "store", "",
@@ -390,7 +391,11 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 		return nil, rollout.Shape{}, err
 	}
 	defer t.close()
-	shape, err := cs.StartShape(t.name, t.shape)
+	of, steps := t.shape, 1
+	if len(of) == 5 && of[1] > 0 { // trajectories, whose first states are taken
+		of, steps = slices.Delete(slices.Clone(of), 1, 2), of[1]
+	}
+	shape, err := cs.StartShape(t.name, of)
 	if err != nil {
 		return nil, shape, err
 	}
@@ -401,8 +406,14 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 		return nil, shape, fmt.Errorf("%s: shape %v: want at most %d bytes of a compressed file of %d",
 			t.name, t.shape, most, t.size)
 	}
-	data := make([]float64, t.len())
-	return data, shape, t.read(data, 0)
+	data, n := make([]float64, t.len()/steps), shape.Len()
+	if steps == 1 {
+		return data, shape, t.read(data, 0)
+	}
+	for lo := 0; lo < len(data) && err == nil; lo += n {
+		err = t.read(data[lo:lo+n], lo*steps)
+	}
+	return data, shape, err
 }
 
 // interruptible returns a context that ends on Ctrl-C or SIGTERM, and a
