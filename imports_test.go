@@ -121,8 +121,8 @@ var inward = map[string][]string{
 		"internal/op/pointwise", "internal/op/quantize", "tensor", "tensorcore"},
 	"oracle/judge": {
 		"fp16", "graph", "internal/attr", "internal/elem", "internal/memory", "internal/op/act", "internal/op/conv",
-		"internal/op/pointwise", "internal/op/resize", "internal/oracle/kernel", "internal/oracle/table",
-		"internal/par", "oracle/internal/winograd", "oracle/report", "tensor",
+		"internal/op/pointwise", "internal/op/resize", "internal/op/sample", "internal/oracle/kernel",
+		"internal/oracle/table", "internal/par", "oracle/internal/winograd", "oracle/report", "tensor",
 	},
 	"internal/oracle/gradient": {
 		"fp16", "graph", "internal/attr", "internal/grad", "internal/op/act", "internal/op/pointwise",

@@ -71,11 +71,15 @@ func (o GridSampler) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (o GridSampler) Eval(c *Call) error {
-	sample.Grid(c.Out[0], c.In(0), c.In(1), sample.Params{
-		Mode: sampleModes[o.Mode], Padding: samplePaddings[o.Padding], Corners: o.AlignCorners,
-		Early: o.RoundFirst,
-	})
+	sample.Grid(c.Out[0], c.In(0), c.In(1), o.Params())
 	return nil
+}
+
+// Params are what package sample calls the attributes. It is for package oracle/judge alone.
+func (o GridSampler) Params() sample.Params {
+	return sample.Params{
+		Mode: sampleModes[o.Mode], Padding: samplePaddings[o.Padding], Corners: o.AlignCorners, Early: o.RoundFirst,
+	}
 }
 
 func init() { register(GridSampler{Mode: "bilinear", Padding: "zeros"}, casts{most, most, wide, wide}) }

@@ -257,6 +257,8 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		return one(b.crossEntropy(op, shape, in))
 	case graph.Interpolate:
 		return one(b.interpolate(op, shape, in[0]))
+	case graph.GridSampler:
+		return one(b.sample(op, in[0], in[1]))
 	case rotary:
 		return one(b.rotary(op, shape, in))
 	case graph.Cast:

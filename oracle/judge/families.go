@@ -28,6 +28,8 @@ var families = map[string]family{
 	rootForgotten:             {figures: none},
 	otherCorner:               {figures: eitherCorner},
 	wideWindow:                {figures: windowEnds},
+	otherPadding:              {figures: otherPaddings, words: paddingWords},
+	positionsIn:               {figures: narrowPositions, words: positionWords},
 	otherEps:                  {figures: otherEpsilons, words: epsWords},
 	paddingCounted:            {figures: paddedCounts, words: paddedWords},
 	termMissing:               {figures: lostTerms, vague: true},
@@ -75,6 +77,27 @@ func eitherCorner(q *Question, t *trial) [][]float64 { return [][]float64{{1}, {
 
 // windowEnds are the first end of a window, both, and the other.
 func windowEnds(q *Question, t *trial) [][]float64 { return [][]float64{{0}, {2}, {1}} }
+
+// otherPaddings are those of a grid sampler.
+func otherPaddings(q *Question, t *trial) [][]float64 { return [][]float64{{0}, {1}, {2}} }
+
+func paddingWords(q *Question, id string, figures []float64) string {
+	return "the padding is " + paddings[int(figures[0])]
+}
+
+// narrowPositions are the formats of positions beside an image of another.
+func narrowPositions(q *Question, t *trial) (all [][]float64) {
+	for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
+		if q.Narrow != f {
+			all = append(all, []float64{float64(f)})
+		}
+	}
+	return all
+}
+
+func positionWords(q *Question, id string, figures []float64) string {
+	return fmt.Sprintf("positions are computed in %v", formatOf(figures[0]))
+}
 
 // otherEpsilons are usual ones.
 func otherEpsilons(q *Question, t *trial) [][]float64 {

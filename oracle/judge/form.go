@@ -78,7 +78,8 @@ type Form struct {
 	// Weights is the format to which the weights of a resize along each axis are rounded, as PyTorch's are on a CPU.
 	Weights string `json:"weights,omitempty"`
 	// Positions is how a resize finds the nearest number in float32: "float32 ratio" by i times the ratio of sizes,
-	// "float32 scale" by i over the scale; "" is exact.
+	// "float32 scale" by i over the scale; "" is exact. Of a grid sampler it is the half format in which all of it is
+	// computed, step by step, as PyTorch's is on a CPU.
 	Positions string `json:"positions,omitempty"`
 	// Copied is a resize that copies along axes whose size stays, and whose nearest number is each twice along those of
 	// twice the size, whatever scale is given, as PyTorch does.

@@ -23,7 +23,7 @@ var arguments = map[string]string{
 	"mm": "input mat2", "bmm": "input mat2", "matmul": "input other",
 	"scaled_dot_product_attention": "query key value attn_mask?",
 	"embedding":                    "weight input", "gather": "input index", "index_select": "input index",
-	"where":       "condition input other",
+	"where": "condition input other", "grid_sampler": "input grid",
 	"scatter_add": "input index src", "index_add": "input index source",
 	"swiglu": "gate up", "geglu": "gate up", "rotary_embedding": "input cos sin", "cross_entropy": "input target",
 }

@@ -20,7 +20,7 @@ var others = map[string]bounder{
 	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform,
 	"complex_mul": complexProduct,
 	"scatter_nd":  scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme,
-	"min": extreme, "topk": ordered, "sort": ordered,
+	"min": extreme, "topk": ordered, "sort": ordered, "grid_sampler": sampled,
 }
 
 // otherSteps adds the steps of operations that consist of several, or nothing.

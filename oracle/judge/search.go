@@ -87,6 +87,10 @@ func (q *Question) unclaimed(types []graph.Type) (all []Contract) {
 		switch o := n.Op.(type) {
 		case graph.Interpolate:
 			forms = resizes(o, types[n.In[0]].Shape[2:], q.Narrow)
+		case graph.GridSampler:
+			if q.Narrow.Half() {
+				forms = []Form{{Positions: q.Narrow.String()}}
+			}
 		case graph.Attention:
 			if q.Claimed.Operands != "" && !q.Claimed.Online { // which rounds probabilities before they are divided
 				forms = append(onlines(keys(n, types)), scaledFirst()...)
@@ -265,6 +269,10 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 		case graph.Interpolate:
 			forms = append(forms, resizes(op, types[n.In[0]].Shape[2:], q.Narrow)...)
+		case graph.GridSampler:
+			if q.Narrow.Half() {
+				forms = append(forms, Form{Positions: q.Narrow.String()})
+			}
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})
 		case graph.Reduction:

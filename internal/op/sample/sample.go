@@ -69,7 +69,9 @@ type Params struct {
 	Mode    Mode
 	Padding Padding
 	Corners bool // the ends are the middles of the first and the last number
-	Early   bool // Nearest rounds before it reflects, as in ONNX: at 3/2 beyond an end it takes another number
+	// Positions says that the grid has positions already. Reflection then is of numbers alone, as of Cubic.
+	Positions bool
+	Early     bool // Nearest rounds before it reflects, as in ONNX: at 3/2 beyond an end it takes another number
 }
 
 // u is the relative error of one float64 operation.

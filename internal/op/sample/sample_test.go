@@ -66,7 +66,9 @@ type trial struct {
 }
 
 func newTrial(r *rand.Rand, n int, f, of fp16.Format) trial {
-	t := trial{Params: Params{Mode(r.IntN(3)), Padding(r.IntN(3)), r.IntN(2) == 0, r.IntN(2) == 0}}
+	t := trial{Params: Params{
+		Mode: Mode(r.IntN(3)), Padding: Padding(r.IntN(3)), Corners: r.IntN(2) == 0, Early: r.IntN(2) == 0,
+	}}
 	axes := 2
 	if t.Mode != Cubic {
 		axes += r.IntN(2)

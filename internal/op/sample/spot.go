@@ -46,17 +46,24 @@ func (s *spot) set(g float64, n int, p Params) bool {
 		span--
 	}
 	switch {
+	case p.Positions:
+		return s.of(position{b: g}, n, p)
 	case p.Padding == Reflection:
 		g = p.turned(g)
 	case math.Abs(g) > farOut: // so that nothing overflows, nor becomes NaN
 		g = math.Copysign(farOut, g)
 	}
-	last := float64(n - 1)
-	at := position{a: last / 2}
+	at := position{a: float64(n-1) / 2}
 	at.b = float64(g * (float64(span) / 2))
 	if math.Abs(g) < farOut {
 		at.low = math.FMA(g, float64(span)/2, -at.b)
 	}
+	return s.of(at, n, p)
+}
+
+// of finds the neighbours of a position.
+func (s *spot) of(at position, n int, p Params) bool {
+	last := float64(n - 1)
 	switch {
 	case p.Mode == Cubic:
 		return s.cubic(at, n, p)

@@ -36,6 +36,7 @@ _ARGUMENTS = {
     "scatter_add": ("input", "index", "src"),
     "index_add": ("input", "index", "source"),
     "where": ("condition", "input", "other"),
+    "grid_sampler": ("input", "grid"),
     "batch_norm": ("input", "weight", "bias", "running_mean", "running_var"),
 }
 _WEIGHTED = ("layer_norm", "group_norm", "instance_norm", "rms_norm", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
