@@ -20,13 +20,6 @@ type GridSampler struct {
 	RoundFirst bool `json:"round_first"`
 }
 
-var (
-	sampleModes    = map[string]sample.Mode{"bilinear": sample.Linear, "nearest": sample.Nearest, "bicubic": sample.Cubic}
-	samplePaddings = map[string]sample.Padding{
-		"zeros": sample.Zeros, "border": sample.Border, "reflection": sample.Reflection,
-	}
-)
-
 // Name implements [Op].
 func (GridSampler) Name() string { return "grid_sampler" }
 
@@ -43,10 +36,10 @@ func (o GridSampler) Infer(m Mode, in []Type) (Inference, error) {
 	if axes != 2 && axes != 3 {
 		return Inference{}, fmt.Errorf("input 0: shape %v: want [N,C,H,W] or [N,C,D,H,W]", x)
 	}
-	if _, ok := sampleModes[o.Mode]; !ok {
+	if _, ok := sample.Modes[o.Mode]; !ok {
 		return Inference{}, fmt.Errorf("mode: %.40q: want bilinear, nearest or bicubic", o.Mode)
 	}
-	if _, ok := samplePaddings[o.Padding]; !ok {
+	if _, ok := sample.Paddings[o.Padding]; !ok {
 		return Inference{}, fmt.Errorf("padding_mode: %.40q: want zeros, border or reflection", o.Padding)
 	}
 	if o.Mode == "bicubic" && axes != 2 {
@@ -71,15 +64,10 @@ func (o GridSampler) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (o GridSampler) Eval(c *Call) error {
-	sample.Grid(c.Out[0], c.In(0), c.In(1), o.Params())
+	sample.Grid(c.Out[0], c.In(0), c.In(1), sample.Params{
+		Mode: sample.Modes[o.Mode], Padding: sample.Paddings[o.Padding], Corners: o.AlignCorners, Early: o.RoundFirst,
+	})
 	return nil
-}
-
-// Params are what package sample calls the attributes. It is for package oracle/judge alone.
-func (o GridSampler) Params() sample.Params {
-	return sample.Params{
-		Mode: sampleModes[o.Mode], Padding: samplePaddings[o.Padding], Corners: o.AlignCorners, Early: o.RoundFirst,
-	}
 }
 
 func init() { register(GridSampler{Mode: "bilinear", Padding: "zeros"}, casts{most, most, wide, wide}) }

@@ -60,9 +60,10 @@ func (o sampling) Eval(c *graph.Call) error {
 
 // at sets y to what an image has at positions.
 func (o sampling) at(y, x, positions *tensor.Tensor) {
-	p := o.Params()
-	p.Positions = true
-	sample.Grid(y, x, positions, p)
+	sample.Grid(y, x, positions, sample.Params{
+		Mode: sample.Modes[o.Mode], Padding: sample.Paddings[o.Padding], Corners: o.AlignCorners, Early: o.RoundFirst,
+		Positions: true,
+	})
 }
 
 // located are the positions in a format, padded.

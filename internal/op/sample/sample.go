@@ -60,6 +60,12 @@ const (
 	Reflection
 )
 
+// Modes and Paddings are those of PyTorch's names.
+var (
+	Modes    = map[string]Mode{"nearest": Nearest, "bilinear": Linear, "bicubic": Cubic}
+	Paddings = map[string]Padding{"zeros": Zeros, "border": Border, "reflection": Reflection}
+)
+
 // MostNumbers bounds an axis: with it, and a float32 number of the grid, both terms of a position are float64
 // numbers.
 const MostNumbers = 1 << 28

@@ -30,9 +30,7 @@ func TestPyTorch(t *testing.T) {
 	}
 	for i, c := range file.Cases {
 		p := Params{
-			Mode:    map[string]Mode{"nearest": Nearest, "bilinear": Linear, "bicubic": Cubic}[c.Mode],
-			Padding: map[string]Padding{"zeros": Zeros, "border": Border, "reflection": Reflection}[c.Padding],
-			Corners: c.AlignCorners,
+			Mode: Modes[c.Mode], Padding: Paddings[c.Padding], Corners: c.AlignCorners,
 		}
 		x := tensor.Of(fp16.Float64, c.X, append([]int{1, 2}, c.Sizes...)...)
 		grid := tensor.Of(fp16.Float64, c.Grid, append(append([]int{1}, c.Out...), len(c.Sizes))...)

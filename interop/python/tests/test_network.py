@@ -245,6 +245,40 @@ class Describe(unittest.TestCase):
         F.softshrink(x, 0.0).sum().backward()
         self.assertEqual(x.grad.tolist(), [1, 1, 1])
 
+    def test_sampled(self):
+        """A spatial transformer is PyTorch's, and one with other corners is not."""
+        class M(nn.Module):
+            def __init__(self, corners=False):
+                super().__init__()
+                self.corners = corners
+
+            def forward(self, x, g):
+                return F.grid_sample(x, g, padding_mode="border", align_corners=self.corners)
+
+        x, g = torch.randn(2, 3, 9, 7), torch.rand(2, 12, 11, 2) * 2.4 - 1.2
+        right = M()(x.double(), g.double()).float()
+        self.assertTrue(torch.allclose(refrun.reference(M())(x, g), right, rtol=1e-6, atol=1e-7))
+        refrun.assert_kernel(M(), (x, g), M()(x, g))
+        self.assertEqual(refrun.check_kernel(M(), (x, g), M(True)(x, g)).fault_id, "kernel.corners-other")
+        refrun.assert_kernel("grid_sampler", (x, g), M()(x, g), padding_mode="border")
+
+    def test_distances(self):
+        """Distances of few points and of many, and bags of rows, are PyTorch's."""
+        class Far(nn.Module):
+            def forward(self, x, y):
+                return torch.cdist(x, y)
+
+        for n, m in ((5, 7), (40, 30)):
+            x, y = torch.randn(2, n, 6), torch.randn(2, m, 6)
+            refrun.assert_kernel(Far(), (x, y), Far()(x, y))
+            self.assertTrue(torch.allclose(refrun.reference(Far())(x, y), torch.cdist(x.double(), y.double()).float(), rtol=1e-5))
+        for mode in ("sum", "mean", "max"):
+            bag = nn.EmbeddingBag(10, 16, mode=mode).eval()
+            ids = torch.randint(0, 10, (12, 6))
+            self.assertTrue(torch.allclose(refrun.reference(bag)(ids), bag(ids), rtol=1e-5, atol=1e-6))
+            if mode != "max":
+                refrun.assert_kernel(bag, (ids,), bag(ids).detach())
+
     def test_bins(self):
         """Whole numbers of rounded constants are constants, also where a logarithm of 0 is no number of theirs."""
         class M(nn.Module):

@@ -662,6 +662,52 @@ def embedding(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("embedding", [a["weight"], a["indices"]], {})
 
 
+@rule("embedding_bag.padding_idx", "embedding_bag.default", "_embedding_bag_forward_only.default", "_embedding_bag.default")
+def embedding_bag(c: Any, a: Dict[str, Any]) -> Any:
+    """Bags of one size are sums of rows, which are judged; others are one operation."""
+    mode, table, index, begin = ("sum", "mean", "max")[a["mode"]], a["weight"], a["indices"], a["offsets"]
+    factors, padding, last = a.get("per_sample_weights"), a.get("padding_idx"), bool(a.get("include_last_offset"))
+    if padding is not None and padding < 0:  # ATen's way to say none
+        padding = None
+    count, width = c.shape(index)[0], c.shape(table)[1]
+    bags = c.shape(begin)[0] - last
+    size = count // bags if bags else 0
+    even = isinstance(begin, torch.Tensor) and size > 0 and begin[:bags].tolist() == list(range(0, count, size)) and bags * size == count
+    if even and mode != "max" and factors is None and padding is None:
+        rows = c.emit("embedding", [table, index], {}, part="rows", types=[([count, width], c.dtype(table))])
+        apart = c.emit("reshape", [rows], {"shape": [bags, size, width], "allowzero": True}, part="bags")
+        return c.emit(mode, [apart], {"dim": [1]}), None, None, None
+    attributes = {"mode": mode, "include_last_offset": last, **({} if padding is None else {"padding_idx": padding})}
+    return c.emit("embedding_bag", [table, index, begin] + ([] if factors is None else [factors]), attributes), None, None, None
+
+
+@rule("cdist.default", "_cdist_forward.default")
+def cdist(c: Any, a: Dict[str, Any]) -> Any:
+    """Euclidean distances from differences or, of more than 25 points, from products, as PyTorch has them."""
+    x, y, mode = a["x1"], a["x2"], a.get("compute_mode")
+    if a.get("p", 2) != 2:
+        raise NoRule("p is not 2: want (x.unsqueeze(-2) - y.unsqueeze(-3)).norm(p, -1)")
+    (*batch, p, m), (*other, r, _) = c.shape(x), c.shape(y)
+    if mode == 1 or mode in (None, 0) and max(p, r) > 25:
+        dtype = c.dtype(x)
+
+        def side(v: Any, name: str, first: bool) -> Any:
+            shape = c.shape(v)
+            squares = c.emit("square", [v], {}, part=f"{name} squared")
+            norm = c.emit("sum", [squares], {"dim": [-1], "keepdim": True}, part=f"{name} norm", types=[([*shape[:-1], 1], dtype)])
+            parts = [c.emit("mul", [v], {"other": -2.0}, part=f"{name} twice"), norm] if first else [v]
+            parts.append(torch.ones(*shape[:-1], 1, dtype=dtype))
+            return c.emit("cat", parts if first else [*parts, norm], {"dim": -1}, part=name, types=[([*shape[:-1], m + 2], dtype)])
+
+        turned = side(y, "other", False)
+        turned = c.emit("transpose", [turned], {"dim0": -2, "dim1": -1}, part="turned", types=[([*other, m + 2, r], dtype)])
+        squared = c.emit("matmul", [side(x, "one", True), turned], {}, part="squared", types=[(c.result_shape(), dtype)])
+        return c.emit("sqrt", [c.emit("clamp", [squared], {"min": 0.0}, part="positive")], {})
+    one = c.emit("reshape", [x], {"shape": [*batch, p, 1, m], "allowzero": True}, part="one")
+    two = c.emit("reshape", [y], {"shape": [*other, 1, r, m], "allowzero": True}, part="other")
+    return c.emit("linalg_vector_norm", [c.emit("sub", [one, two], {}, part="difference")], {"ord": 2, "dim": [-1]})
+
+
 @rule("one_hot.default")
 def one_hot(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("one_hot", [a["self"]], {"num_classes": c.result_shape()[-1]})
