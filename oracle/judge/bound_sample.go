@@ -66,7 +66,7 @@ func (s *sampler) device(x []*tensor.Tensor, m simulation) (*tensor.Tensor, erro
 	defer release(at)
 	for k, g := range x[1].Data {
 		a := axes - 1 - k%axes
-		p, off := of.stands(x[1], k, s.sizes[a])
+		p, off := of.stands(x[1], nil, k, s.sizes[a])
 		one := rand.New(rand.NewPCG(seed+uint64(a), math.Float64bits(g)))
 		at.Data[k] = p + float64((2*one.Float64()-1)*off)
 	}
@@ -95,9 +95,10 @@ type around struct {
 	within []int // all that may be one
 }
 
-// stands is where number k of a grid puts a number along an axis, and how far off a kernel may be. PyTorch's kernels
-// differ in what they make of NaN and infinities: a position that is one, or goes through one, is NaN.
-func (s *sampler) stands(grid *tensor.Tensor, k, size int) (p, off float64) {
+// stands is where number k of a grid puts a number along an axis, and how far off a kernel may be: by its own
+// roundings, and by what the grid may be off. PyTorch's kernels differ in what they make of NaN and infinities: a
+// position that is one, or goes through one, is NaN.
+func (s *sampler) stands(grid, radius *tensor.Tensor, k, size int) (p, off float64) {
 	n, g := float64(size), grid.Data[k]
 	span := s.span(n)
 	far := math.Abs(g+1) * span
@@ -106,8 +107,8 @@ func (s *sampler) stands(grid *tensor.Tensor, k, size int) (p, off float64) {
 	}
 	p = (n-1)/2 + float64(g*(span/2))
 	r := 0.
-	if s.grid.r != nil {
-		r = s.grid.r.Data[k]
+	if radius != nil {
+		r = radius.Data[k]
 	}
 	if s.own || r > 0 {
 		off = float64(s.unit*(max(far, float64(math.Abs(g)*span/2))+math.Abs(p)+1)) + float64(r*span/2)
@@ -130,7 +131,7 @@ func (s *sampler) find(at int) bool {
 	for a, n := range s.sizes {
 		w := &s.around[a]
 		*w = around{at: w.at[:0], weight: w.weight[:0], within: w.within[:0]}
-		p, off := s.stands(s.grid.v, at*axes+axes-1-a, n)
+		p, off := s.stands(s.grid.v, s.grid.r, at*axes+axes-1-a, n)
 		if p != p {
 			return false
 		}

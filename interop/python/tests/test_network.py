@@ -262,6 +262,17 @@ class Describe(unittest.TestCase):
         self.assertEqual(refrun.check_kernel(M(), (x, g), M(True)(x, g)).fault_id, "kernel.corners-other")
         refrun.assert_kernel("grid_sampler", (x, g), M()(x, g), padding_mode="border")
 
+    def test_transformer_of_space(self):
+        """An image is sampled where a small network says: grids are as PyTorch makes them."""
+        class Turned(nn.Module):
+            def forward(self, x, theta):
+                return F.grid_sample(x, F.affine_grid(theta, [2, 3, 8, 6], align_corners=False), align_corners=False)
+
+        x, theta = torch.randn(2, 3, 8, 6), torch.randn(2, 2, 3)
+        refrun.assert_kernel(Turned(), (x, theta), Turned()(x, theta))
+        right = Turned()(x.double(), theta.double()).float()
+        self.assertTrue(torch.allclose(refrun.reference(Turned())(x, theta), right, rtol=1e-4, atol=1e-5))
+
     def test_distances(self):
         """Distances of few points and of many, and bags of rows, are PyTorch's."""
         class Far(nn.Module):

@@ -315,6 +315,22 @@ def grid_sampler(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("grid_sampler", [a["input"], a["grid"]], attributes)
 
 
+@rule("affine_grid_generator.default")
+def affine_grid(c: Any, a: Dict[str, Any]) -> Any:
+    """A product of all places of an image, which are constants, with each sample's matrix."""
+    theta, (n, _, *sizes), corners = a["theta"], a["size"], a["align_corners"]
+    dtype, axes = c.dtype(theta), len(sizes)
+    base = torch.ones(*sizes, axes + 1, dtype=dtype)
+    for k, size in enumerate(sizes):
+        line = torch.linspace(-1, 1, size, dtype=dtype) if size > 1 else torch.zeros(1, dtype=dtype)
+        line = line if corners else line * (size - 1) / size
+        base[..., axes - 1 - k] = line.reshape([-1 if j == k else 1 for j in range(axes)])
+    places = base.reshape(1, -1, axes + 1).repeat(n, 1, 1)
+    turned = c.emit("transpose", [theta], {"dim0": 1, "dim1": 2}, part="turned", types=[([n, axes + 1, axes], dtype)])
+    grid = c.emit("bmm", [places, turned], {}, part="places", types=[([n, places.shape[1], axes], dtype)])
+    return c.emit("reshape", [grid], {"shape": [n, *sizes, axes], "allowzero": True})
+
+
 same("pixel_shuffle", "self", "upscale_factor")
 same("pixel_unshuffle", "self", "downscale_factor")
 
