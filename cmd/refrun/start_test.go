@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/safetensors"
@@ -46,5 +47,10 @@ func TestStartOfTrajectories(t *testing.T) {
 		if got := digest("--x0", file, "-o", "out.npy"); got != want {
 			t.Errorf("%s: digest %v: want %v", file, got, want)
 		}
+	}
+	r := refrun(t, "run", "--config", "run.yaml", "--realizations", "3", "--x0", "t.npy")
+	said := "first states of trajectories: t.npy: shape [5 3 14 14]: want [3,H,W] or [3,3,H,W]"
+	if !strings.Contains(r.stderr, said) {
+		t.Errorf("stderr %q: want %q", r.stderr, said)
 	}
 }

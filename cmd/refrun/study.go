@@ -91,8 +91,8 @@ func studyRun(c *command) error {
 	f.StringVar(&w.weights, "weights", "",
 		"safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
 	f.StringVar(&w.x0, "x0", "",
-		"initial condition: a `file` with [C,H,W], [M,C,H,W] or trajectories [M,T,C,H,W], which begin with it; zeros, or "+
-			"white:SEED (default the case's)")
+		"initial condition: a `file` with [C,H,W], [M,C,H,W] or trajectories [M,T,C,H,W], whose first states are taken; "+
+			"zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, fmt.Sprintf("`steps` to take (default %d, and up to %d "+
 		"until it is seen how far apart unrelated paths stay)", studySteps, studyMost))

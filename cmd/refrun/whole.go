@@ -37,8 +37,8 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.StringVar(&w.weights, "weights", "",
 		"safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
 	f.StringVar(&w.x0, "x0", "",
-		"initial condition: a `file` with [C,H,W], [M,C,H,W] or trajectories [M,T,C,H,W], which begin with it; zeros, or "+
-			"white:SEED (default the case's)")
+		"initial condition: a `file` with [C,H,W], [M,C,H,W] or trajectories [M,T,C,H,W], whose first states are taken; "+
+			"zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.out, "o", "", "write the trajectory to this `file`: .safetensors, .npy, .npz or .h5")
 	f.StringVar(&w.record, "record", "", "write every random draw to this tape, a safetensors `file`; needs -o")
 	f.StringVar(&w.store, "store", "",
@@ -392,10 +392,13 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	}
 	defer t.close()
 	of, steps := t.shape, 1
-	if len(of) == 5 && of[1] > 0 { // trajectories, whose first states are taken
+	if len(of) == 5 && of[1] > 0 {
 		of, steps = slices.Delete(slices.Clone(of), 1, 2), of[1]
 	}
 	shape, err := cs.StartShape(t.name, of)
+	if err != nil && len(of) < len(t.shape) {
+		err = fmt.Errorf("first states of trajectories: %w", err)
+	}
 	if err != nil {
 		return nil, shape, err
 	}
@@ -407,9 +410,6 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 			t.name, t.shape, most, t.size)
 	}
 	data, n := make([]float64, t.len()/steps), shape.Len()
-	if steps == 1 {
-		return data, shape, t.read(data, 0)
-	}
 	for lo := 0; lo < len(data) && err == nil; lo += n {
 		err = t.read(data[lo:lo+n], lo*steps)
 	}

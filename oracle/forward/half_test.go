@@ -3,6 +3,7 @@ package forward_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,8 +67,8 @@ func recordedHalf(t *testing.T, path, kind string) forward.Question {
 // TestHalfDevices: what PyTorch on a CPU returns of networks under autocast, and in half itself, passes: kernels
 // round inside of an operation (attention, transposed convolutions), modules cast by themselves (RMS norms) or compute
 // angles in float32, attentions are one function with their projection, and numbers of float32 may happen to be those
-// of a half (the first step of an LSTM). Of two attentions in one network, what a device stores may not be found: then
-// errors no larger than the claim's are no verdict. The same with a fault fails.
+// of a half (the first step of an LSTM). In a network with two attentions it may not be found which results a device
+// rounds: then errors no larger than the claim's give no verdict. The same with a fault fails.
 func TestHalfDevices(t *testing.T) {
 	paths, err := filepath.Glob("testdata/half/*-*.json")
 	if err != nil || len(paths) < 17 {
@@ -90,6 +91,34 @@ func TestHalfDevices(t *testing.T) {
 			if !want(r.Verdict) {
 				t.Errorf("%s, %s: %s: %s", q.Name, kind, r.Verdict, r.Reason)
 			}
+		}
+	}
+}
+
+// TestUsualErrors: of a network of which it is not found which results a device rounds, errors that are larger than the
+// claim's fail: of one number, and of all.
+func TestUsualErrors(t *testing.T) {
+	for name, off := range map[string]func(i int, v float64) float64{
+		"none": func(int, float64) float64 { return 0 },
+		"one": func(i int, _ float64) float64 {
+			if i == 100 {
+				return .0145
+			}
+			return 0
+		},
+		"all": func(i int, v float64) float64 { return .003 * float64(1-2*(i%2)) * (1 + math.Abs(v)) },
+	} {
+		q := recordedHalf(t, "testdata/half/decoder-bfloat16-none.json", "right")
+		y := q.Outputs[0]
+		for i, v := range y.Data {
+			y.Data[i] = y.Format.Round(v + off(i, v))
+		}
+		r, err := forward.Check(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if failed := r.Verdict.Failed(); failed != (name != "none") || r.Verdict.Passed() {
+			t.Errorf("errors of %s: %s: %s", name, r.Verdict, r.Reason)
 		}
 	}
 }

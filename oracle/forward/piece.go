@@ -97,7 +97,7 @@ func (q *Question) piece(r recording, known map[int]*tensor.Tensor) (*piece, err
 type answer struct {
 	*judge.Report
 	contract lower.Contract
-	err      error // it is not known what right devices return; with a report, of such as store what this one does
+	err      error // why nothing is held against the device's numbers; with a report, their errors are known
 }
 
 // judge holds a piece against the contracts of a claim: the claim's own, and others if it does not keep
@@ -134,12 +134,12 @@ func (q *Question) judge(p *piece) answer {
 	return best
 }
 
-var errUsual = errors.New("which results the device stores was not found, and its errors are no larger " +
-	"than the claim's: its layers would tell")
+var errUsual = errors.New("it was not found which results the device rounds, and its errors are no larger " +
+	"than the claim's: record its layers")
 
-// usual reports whether a device is as near to what is exact as the claim's own contract is, in so many operations that
-// its own may not have been found: each right device stores others of their results. It returns the mean square of the
-// errors over what is expected.
+// usual reports whether a device that keeps no contract may be right all the same: right devices round different
+// results of many operations, so that its contract may not have been tried, and its errors are no larger than those of
+// the claim's own. It returns their mean square over what is expected.
 func (q *Question) usual(p *piece, own lower.Contract) (float64, bool) {
 	if len(p.graph.Nodes) <= mostSearched {
 		return 0, false

@@ -162,7 +162,7 @@ func (s *sampler) exactly(g, p, n float64) float64 {
 // neighbours sets those of a position, and those of the positions that are as far off as it may be.
 func (s *sampler) neighbours(w *around, p float64, n int) {
 	low, first, last := math.Floor(p), 0., 1.
-	t := p - low
+	t, params := p-low, s.params()
 	switch s.Mode {
 	case "nearest":
 		low, last = math.RoundToEven(p), 0
@@ -176,7 +176,7 @@ func (s *sampler) neighbours(w *around, p float64, n int) {
 		}
 	}
 	for k := range w.weight {
-		w.at = append(w.at, s.place(int(low+first)+k, n))
+		w.at = append(w.at, params.Place(int(low+first)+k, n))
 	}
 	off := min(w.off, 2*float64(n)+4)
 	from, to := math.Floor(p-off), math.Floor(p+off)
@@ -184,28 +184,8 @@ func (s *sampler) neighbours(w *around, p float64, n int) {
 		from, to = math.RoundToEven(p-off), math.RoundToEven(p+off)
 	}
 	for k := int(from + first); k <= int(to+last); k++ {
-		w.within = append(w.within, s.place(k, n))
+		w.within = append(w.within, params.Place(k, n))
 	}
-}
-
-// place is where a number along an axis of n is, or -1.
-func (s *sampler) place(k, n int) int {
-	switch {
-	case k >= 0 && k < n:
-		return k
-	case s.Padding == "zeros":
-		return -1
-	case s.Padding == "border" || n == 1:
-		return min(max(k, 0), n-1)
-	}
-	period, twice := 2*n, 1
-	if s.AlignCorners {
-		period, twice = 2*n-2, 0
-	}
-	if k = (k%period + period) % period; k >= n {
-		k = period - twice - k
-	}
-	return k
 }
 
 // number bounds one number of a plane.

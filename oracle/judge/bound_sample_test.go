@@ -137,6 +137,10 @@ func TestGridSampler(t *testing.T) {
 						if err != nil || a.Verdict != want || !named {
 							t.Errorf("%v %s, %q: %s, fault %q: %s, %v", f, attributes, name, a.Verdict, a.Fault, a.Reason, err)
 						}
+						if says := fmt.Sprintf("a grid sampler in %v", f); name == "right" && mode == "bilinear" &&
+							f.Half() && !strings.Contains(a.Contract.String(), says) {
+							t.Errorf("%v %s: contract %q: want %q", f, attributes, a.Contract, says)
+						}
 					}
 				}
 			}

@@ -60,6 +60,9 @@ func (c Contract) String() string {
 	if c.Weights != "" {
 		s += "; weights in " + c.Weights
 	}
+	if c.Sampled != "" {
+		s += "; a grid sampler in " + c.Sampled
+	}
 	if c.Positions != "" {
 		s += "; positions by a " + c.Positions
 	}

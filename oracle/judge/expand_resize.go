@@ -19,7 +19,7 @@ func (b *builder) interpolate(o graph.Interpolate, shape []int, x int) int {
 	if f, is := accumulators[b.form.Weights]; is {
 		op.weights = f
 	}
-	if strings.HasPrefix(o.Mode, "nearest") && accumulators[b.form.Positions] == 0 {
+	if strings.HasPrefix(o.Mode, "nearest") {
 		op.positions = b.form.Positions
 	}
 	if o.Antialias && o.Coordinates == "" && op.weights.Half() && len(shape) == 4 {

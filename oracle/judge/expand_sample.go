@@ -46,7 +46,7 @@ func (b *builder) sample(o graph.GridSampler, x, grid int) int {
 	case b.is(positionsIn):
 		return b.step("output", sampling{o, formatOf(b.figure(0)), true}, x, grid)
 	}
-	if f, is := accumulators[b.form.Positions]; is {
+	if f, is := accumulators[b.form.Sampled]; is {
 		return b.step("output", sampling{o, f, false}, x, grid)
 	}
 	return b.step("output", o, x, grid)
@@ -60,13 +60,17 @@ func (o sampling) Eval(c *graph.Call) error {
 
 // at sets y to what an image has at positions.
 func (o sampling) at(y, x, positions *tensor.Tensor) {
-	sample.Grid(y, x, positions, sample.Params{
-		Mode: sample.Modes[o.Mode], Padding: sample.Paddings[o.Padding], Corners: o.AlignCorners, Early: o.RoundFirst,
-		Positions: true,
-	})
+	p := o.params()
+	p.Positions = true
+	sample.Grid(y, x, positions, p)
 }
 
-// located are the positions in a format, padded.
+func (o sampling) params() sample.Params {
+	return sample.Params{Mode: sample.Modes[o.Mode], Padding: sample.Paddings[o.Padding], Corners: o.AlignCorners,
+		Early: o.RoundFirst}
+}
+
+// located are the positions in that format, padded.
 func (o sampling) located(x, grid *tensor.Tensor) *tensor.Tensor {
 	axes := len(x.Shape) - 2
 	out := fresh(fp16.Float64, grid.Shape...)

@@ -78,9 +78,11 @@ type Form struct {
 	// Weights is the format to which the weights of a resize along each axis are rounded, as PyTorch's are on a CPU.
 	Weights string `json:"weights,omitempty"`
 	// Positions is how a resize finds the nearest number in float32: "float32 ratio" by i times the ratio of sizes,
-	// "float32 scale" by i over the scale; "" is exact. Of a grid sampler it is the half format in which all of it is
-	// computed, step by step, as PyTorch's is on a CPU.
+	// "float32 scale" by i over the scale; "" is exact.
 	Positions string `json:"positions,omitempty"`
+	// Sampled is the half format in which a grid sampler computes positions, weights and sums, step by step, as PyTorch's
+	// does on a CPU; "" is float32.
+	Sampled string `json:"sampled,omitempty"`
 	// Copied is a resize that copies along axes whose size stays, and whose nearest number is each twice along those of
 	// twice the size, whatever scale is given, as PyTorch does.
 	Copied bool `json:"copied,omitempty"`
@@ -111,6 +113,7 @@ func (f Form) with(g Form) Form {
 	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions),
 		cmp.Or(g.Atomic, f.Atomic)
 	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
+	f.Sampled = cmp.Or(g.Sampled, f.Sampled)
 	if g.Parts != "" {
 		f.Parts, f.division = g.Parts, g.division
 	}

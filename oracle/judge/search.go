@@ -89,7 +89,7 @@ func (q *Question) unclaimed(types []graph.Type) (all []Contract) {
 			forms = resizes(o, types[n.In[0]].Shape[2:], q.Narrow)
 		case graph.GridSampler:
 			if q.Narrow.Half() {
-				forms = []Form{{Positions: q.Narrow.String()}}
+				forms = []Form{{Sampled: q.Narrow.String()}}
 			}
 		case graph.Attention:
 			if q.Claimed.Operands != "" && !q.Claimed.Online { // which rounds probabilities before they are divided
@@ -271,7 +271,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 			forms = append(forms, resizes(op, types[n.In[0]].Shape[2:], q.Narrow)...)
 		case graph.GridSampler:
 			if q.Narrow.Half() {
-				forms = append(forms, Form{Positions: q.Narrow.String()})
+				forms = append(forms, Form{Sampled: q.Narrow.String()})
 			}
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})

@@ -68,7 +68,7 @@ func (s *spot) of(at position, n int, p Params) bool {
 	case p.Mode == Cubic:
 		return s.cubic(at, n, p)
 	case p.early():
-		return s.only(p.padded(int(at.nearest()), n))
+		return s.only(p.Place(int(at.nearest()), n))
 	case p.Padding != Zeros:
 		if here := at.less(0); here.hi < 0 {
 			return s.only(0)
@@ -176,13 +176,13 @@ func (s *spot) cubic(p position, n int, params Params) bool {
 	t, r := s.t.hi, s.s.hi
 	s.n, s.weight = 4, [4]float64{outer(t, r), inner(t, r), inner(r, t), outer(r, t)}
 	for k := range s.at {
-		s.at[k] = params.padded(int(at)+k-1, n)
+		s.at[k] = params.Place(int(at)+k-1, n)
 	}
 	return true
 }
 
-// padded is where a number along an axis of n is found, or -1.
-func (p Params) padded(k, n int) int {
+// Place is where number k of an axis of n is found once it is padded, or -1 of zeros.
+func (p Params) Place(k, n int) int {
 	switch {
 	case k >= 0 && k < n:
 		return k

@@ -335,7 +335,7 @@ class Traced(unittest.TestCase):
                     self.assertEqual(refrun.check_kernel(f, ins, y).verdict, verdict, f"{half}")
 
     def test_composed_modules(self):
-        """Modules of operations that torch composes in C++ alone."""
+        """Modules with operations that torch composes in C++."""
         torch.manual_seed(4)
         two = torch.nn.Bilinear(8, 9, 10)
         normed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(8, 6))

@@ -114,7 +114,7 @@ def encoder(width, norm_first):
 
 
 def decoder(seed, width):
-    """Two attentions, one of them with its projection, in so many operations that what PyTorch stores of them is not found."""
+    """Two attentions, one of them with its projection: of so many operations it is not found which results PyTorch rounds."""
     torch.manual_seed(seed)
     m = nn.TransformerDecoderLayer(width, 2, 2 * width, batch_first=True)
     for p in m.parameters():

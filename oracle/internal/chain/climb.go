@@ -231,9 +231,9 @@ func (c *checker) form(best *candidate, at []int) (some bool, err error) {
 	return some, nil
 }
 
-// formed are the contracts that differ from one in the form of operations, and are no farther from a step than it is as
-// it is written. What a layer may be off by depends on the form, also of such forms as have the same numbers: another
-// one that is nearer by chance says nothing of them.
+// formed are contracts with other forms of operations that are no farther from a step than the form that is written.
+// How far off a layer may be depends on its form, even where two forms have the same numbers. A third one that is
+// nearer by chance says nothing of those two.
 func (c *checker) formed(to candidate, at []int) (all []candidate, err error) {
 	contracts, err := to.many.Contracts(at...)
 	if err != nil {

@@ -317,7 +317,7 @@ def grid_sampler(c: Any, a: Dict[str, Any]) -> Any:
 
 @rule("affine_grid_generator.default")
 def affine_grid(c: Any, a: Dict[str, Any]) -> Any:
-    """A product of all places of an image, which are constants, with each sample's matrix."""
+    """The product of each sample's matrix with all places of an image, which are constants."""
     theta, (n, _, *sizes), corners = a["theta"], a["size"], a["align_corners"]
     dtype, axes = c.dtype(theta), len(sizes)
     base = torch.ones(*sizes, axes + 1, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Operations as those that they consist of, of which torch says so in C++ alone."""
+"""Operations that torch composes of others in C++, composed here in Python."""
 
 from __future__ import annotations
 
