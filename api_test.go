@@ -242,7 +242,8 @@ func TestLeaks(t *testing.T) {
 		"var v disk.File":                               "",
 		"type T struct{ *T }":                           "",
 	} {
-		f, err := parser.ParseFile(s.files, "p.go", "package p; import \"github.com/refrun/refrun/internal/disk\"; "+src, 0)
+		const imports = "package p; import \"github.com/refrun/refrun/internal/ground/disk\"; "
+		f, err := parser.ParseFile(s.files, "p.go", imports+src, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ var campaign = flag.Int("campaign", 300_000, "outputs of each kind of operation 
 // TestCampaign holds compiled plans, on every instruction set of this CPU, to the
 // plain Go path: other algorithms, other bounds, and exact arithmetic wherever a
 // bound leaves a rounding open. (What judges the plain Go path are rationals and
-// big floats: internal/bigref in the tests of conv, norm and act.) Operations,
+// big floats: internal/judges/bigref in the tests of conv, norm and act.) Operations,
 // shapes, modes, weights and data are drawn at random; a good part of the data is
 // made to lie on or beside a rounding boundary.
 func TestCampaign(t *testing.T) {

@@ -28,91 +28,99 @@ const protowire = "google.golang.org/protobuf/encoding/protowire"
 // inward lists, for each package that must stay at the bottom of the house,
 // the project's packages it may import.
 var inward = map[string][]string{
-	"fp16":                 {},
-	"asm":                  {"internal/asm"},
-	"internal/asm":         {},
-	"tensor":               {"fp16"},
-	"internal/par":         {},
-	"internal/single":      {},
-	"internal/par/partest": {},
-	"internal/rows":        {"internal/asm", "fp16"},
-	"internal/elem":        {"fp16", "internal/double"},
-	"internal/whole":       {"internal/asm"},
-	"internal/strict":      {"internal/fault"},
-	"internal/double":      {},
-	"internal/attr":        {},
-	"internal/exact":       {"internal/double"},
-	"internal/dd":          {},
-	"internal/exhaust":     {"internal/op/act", "fp16", "tensor", "internal/dd"},
-	"internal/randgraph":   {"fp16", "graph", "internal/op/pointwise", "tensor"},
-	"internal/bigref":      {"fp16", "tensor", "internal/par"},
-	"internal/disk":        {},
-	"internal/memory":      {},
-	"internal/joined":      {},
-	"internal/scratch":     {"internal/disk"},
-	"internal/fault":       {"internal/disk"},
-	"safetensors":          {"fp16", "internal/disk", "internal/fault"},
-	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
-	"internal/zarr":        {"fp16", "internal/disk"},
-	"internal/hdf5":        {"fp16", "internal/asm", "internal/disk", "internal/fault"},
+	"fp16":                        {},
+	"asm":                         {"internal/asm"},
+	"internal/asm":                {},
+	"tensor":                      {"fp16"},
+	"internal/ground/par":         {},
+	"internal/exact/single":       {},
+	"internal/ground/par/partest": {},
+	"internal/exact/rows":         {"internal/asm", "fp16"},
+	"internal/exact/elem":         {"fp16", "internal/exact/double"},
+	"internal/exact/whole":        {"internal/asm"},
+	"internal/ground/strict":      {"internal/ground/fault"},
+	"internal/exact/double":       {},
+	"internal/ground/attr":        {},
+	"internal/exact":              {"internal/exact/double"},
+	"internal/exact/dd":           {},
+	"internal/judges/exhaust":     {"internal/op/act", "fp16", "tensor", "internal/exact/dd"},
+	"internal/judges/randgraph":   {"fp16", "graph", "internal/op/pointwise", "tensor"},
+	"internal/judges/bigref":      {"fp16", "tensor", "internal/ground/par"},
+	"internal/ground/disk":        {},
+	"internal/ground/memory":      {},
+	"internal/judges/joined":      {},
+	"internal/ground/scratch":     {"internal/ground/disk"},
+	"internal/ground/fault":       {"internal/ground/disk"},
+	"safetensors":                 {"fp16", "internal/ground/disk", "internal/ground/fault"},
+	"internal/format/npy":         {"fp16", "internal/ground/disk", "internal/ground/fault"},
+	"internal/format/zarr":        {"fp16", "internal/ground/disk"},
+	"internal/format/hdf5":        {"fp16", "internal/asm", "internal/ground/disk", "internal/ground/fault"},
 	"internal/op/conv": {
-		"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single", "internal/whole",
+		"internal/asm", "fp16", "tensor", "internal/exact", "internal/ground/par", "internal/exact/single",
+		"internal/exact/whole",
 	},
-	"internal/op/matmul": {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single",
-		"internal/whole"},
-	"tensorcore": {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"internal/op/matmul": {"internal/asm", "fp16", "tensor", "internal/exact", "internal/ground/par",
+		"internal/exact/single",
+		"internal/exact/whole"},
+	"tensorcore": {"internal/asm", "fp16", "tensor", "internal/exact", "internal/ground/par"},
 	"internal/op/attention": {
-		"fp16", "internal/double", "internal/elem", "internal/exact", "internal/op/matmul", "internal/par", "tensor",
+		"fp16", "internal/exact/double", "internal/exact/elem", "internal/exact", "internal/op/matmul",
+		"internal/ground/par", "tensor",
 	},
 	"internal/op/norm": {
-		"internal/asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par", "internal/single",
+		"internal/asm", "fp16", "tensor", "internal/exact/double", "internal/exact", "internal/ground/par",
+		"internal/exact/single",
 	},
-	"internal/op/act": {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par",
-		"internal/rows", "internal/single"},
+	"internal/op/act": {"internal/asm", "fp16", "tensor", "internal/exact/elem", "internal/exact", "internal/ground/par",
+		"internal/exact/rows", "internal/exact/single"},
 	"internal/op/reduce": {
-		"fp16", "tensor", "internal/asm", "internal/elem", "internal/exact", "internal/par", "internal/single",
+		"fp16", "tensor", "internal/asm", "internal/exact/elem", "internal/exact", "internal/ground/par",
+		"internal/exact/single",
 	},
-	"internal/op/spectral": {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
-	"internal/op/index":    {"fp16", "tensor", "internal/exact", "internal/par"},
-	"internal/op/pool":     {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
-	"internal/op/resize":   {"fp16", "tensor", "internal/exact", "internal/par"},
-	"internal/op/sample":   {"fp16", "tensor", "internal/exact", "internal/par"},
+	"internal/op/spectral": {"fp16", "tensor", "internal/exact/double", "internal/exact", "internal/ground/par"},
+	"internal/op/index":    {"fp16", "tensor", "internal/exact", "internal/ground/par"},
+	"internal/op/pool":     {"fp16", "tensor", "internal/exact/elem", "internal/exact", "internal/ground/par"},
+	"internal/op/resize":   {"fp16", "tensor", "internal/exact", "internal/ground/par"},
+	"internal/op/sample":   {"fp16", "tensor", "internal/exact", "internal/ground/par"},
 	"graph": {
-		"fp16", "internal/attr", "internal/memory", "internal/op/act", "internal/op/attention", "internal/op/conv",
+		"fp16", "internal/ground/attr", "internal/ground/memory", "internal/op/act", "internal/op/attention",
+		"internal/op/conv",
 		"internal/op/index", "internal/op/matmul", "internal/op/norm", "internal/op/pointwise", "internal/op/pool",
-		"internal/op/reduce", "internal/op/resize", "internal/op/sample", "internal/op/spectral", "internal/par",
+		"internal/op/reduce", "internal/op/resize", "internal/op/sample", "internal/op/spectral", "internal/ground/par",
 		"noise", "tensor",
 	},
 	"internal/grad": {"internal/op/act", "internal/op/conv", "fp16", "graph", "internal/op/pointwise", "tensor"},
 	"molecule": {
-		"diff", "fp16", "graph", "internal/grad", "internal/op/act", "internal/op/pointwise", "internal/strict",
+		"diff", "fp16", "graph", "internal/grad", "internal/op/act", "internal/op/pointwise", "internal/ground/strict",
 		"noise", "plan", "safetensors", "tensor",
 	},
 	"onnx": {
-		"fp16", "graph", "internal/disk", "internal/elem", "internal/exact", "internal/fault", "internal/memory",
+		"fp16", "graph", "internal/ground/disk", "internal/exact/elem", "internal/exact", "internal/ground/fault",
+		"internal/ground/memory",
 		"internal/op/act", "internal/op/pointwise", "tensor",
 	},
 	"network": {
-		"fp16", "graph", "internal/fault", "internal/op/pointwise", "internal/strict", "safetensors", "tensor",
+		"fp16", "graph", "internal/ground/fault", "internal/op/pointwise", "internal/ground/strict", "safetensors", "tensor",
 	},
 	"plan": {
-		"fp16", "graph", "internal/asm", "internal/memory", "internal/op/act", "internal/op/conv",
+		"fp16", "graph", "internal/asm", "internal/ground/memory", "internal/op/act", "internal/op/conv",
 		"internal/op/matmul", "internal/op/norm", "internal/op/pointwise", "internal/op/pool", "internal/op/reduce",
-		"internal/par", "internal/rows", "noise", "tensor",
+		"internal/ground/par", "internal/exact/rows", "noise", "tensor",
 	},
 	"internal/op/quantize": {"fp16", "tensor"},
 	"internal/op/pointwise": {
-		"fp16", "internal/asm", "internal/double", "internal/elem", "internal/exact", "internal/par",
-		"internal/rows", "tensor",
+		"fp16", "internal/asm", "internal/exact/double", "internal/exact/elem", "internal/exact", "internal/ground/par",
+		"internal/exact/rows", "tensor",
 	},
 	"dataset": {
-		"fp16", "internal/dataset/initial", "internal/dataset/sample", "internal/disk", "internal/elem",
-		"internal/fault", "internal/hdf5", "internal/memory", "internal/par", "internal/strict", "internal/zarr",
+		"fp16", "internal/dataset/initial", "internal/dataset/sample", "internal/ground/disk", "internal/exact/elem",
+		"internal/ground/fault", "internal/format/hdf5", "internal/ground/memory", "internal/ground/par",
+		"internal/ground/strict", "internal/format/zarr",
 		"noise", "operator", "rollout", "safetensors",
 	},
 	"internal/dataset/sample": {"noise"},
 	"internal/dataset/initial": {
-		"fp16", "internal/elem", "internal/op/spectral", "internal/strict", "noise", "tensor",
+		"fp16", "internal/exact/elem", "internal/op/spectral", "internal/ground/strict", "noise", "tensor",
 	},
 	"diff":                   {"fp16"},
 	"oracle/report":          {"diff"},
@@ -120,29 +128,31 @@ var inward = map[string][]string{
 	"internal/oracle/quantizer": {"fp16", "graph", "internal/oracle/table", "oracle/judge", "oracle/report",
 		"internal/op/pointwise", "internal/op/quantize", "tensor", "tensorcore"},
 	"oracle/judge": {
-		"fp16", "graph", "internal/attr", "internal/elem", "internal/memory", "internal/op/act", "internal/op/conv",
+		"fp16", "graph", "internal/ground/attr", "internal/exact/elem", "internal/ground/memory", "internal/op/act",
+		"internal/op/conv",
 		"internal/op/pointwise", "internal/op/resize", "internal/op/sample", "internal/oracle/kernel",
-		"internal/oracle/table", "internal/par", "oracle/internal/winograd", "oracle/report", "tensor",
+		"internal/oracle/table", "internal/ground/par", "oracle/internal/winograd", "oracle/report", "tensor",
 	},
 	"internal/oracle/gradient": {
-		"fp16", "graph", "internal/attr", "internal/grad", "internal/op/act", "internal/op/pointwise",
+		"fp16", "graph", "internal/ground/attr", "internal/grad", "internal/op/act", "internal/op/pointwise",
 		"oracle/judge", "tensor",
 	},
 	"oracle/forward": {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/part", "internal/oracle/table",
 		"oracle/judge", "oracle/report", "tensor"},
-	"internal/oracle/render": {"diff", "oracle/report", "internal/svg"},
-	"study":                  {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
-	"noise": {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par",
-		"internal/rows", "internal/single", "safetensors"},
+	"internal/oracle/render": {"diff", "oracle/report", "internal/format/svg"},
+	"study":                  {"diff", "fp16", "internal/exact/elem", "operator", "rollout", "tensor"},
+	"noise": {"internal/asm", "fp16", "tensor", "internal/exact/elem", "internal/exact", "internal/ground/par",
+		"internal/exact/rows", "internal/exact/single", "safetensors"},
 
 	// the rooms of the oracle, from the ground up
 	"oracle/internal/winograd": {},
 	"oracle/internal/part":     {"graph"},
 	"oracle/internal/lower":    {"internal/op/act", "fp16", "graph", "internal/op/pointwise", "tensor"},
-	"oracle/internal/measure":  {"internal/elem", "rollout", "tensor"},
+	"oracle/internal/measure":  {"internal/exact/elem", "rollout", "tensor"},
 	"oracle/internal/emulate": {
-		"fp16", "graph", "internal/elem", "internal/op/act", "internal/op/conv", "internal/op/norm", "internal/par",
-		"internal/rows", "noise", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout",
+		"fp16", "graph", "internal/exact/elem", "internal/op/act", "internal/op/conv", "internal/op/norm",
+		"internal/ground/par",
+		"internal/exact/rows", "noise", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout",
 		"tensor",
 	},
 	"oracle/internal/evidence": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure",
@@ -154,7 +164,7 @@ var inward = map[string][]string{
 		"fp16", "graph", "internal/op/act", "internal/op/conv", "internal/oracle/table", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/report", "tensor",
 	},
-	"oracle/internal/fault": {"internal/op/act", "internal/op/conv", "fp16", "internal/elem", "noise", "operator",
+	"oracle/internal/fault": {"internal/op/act", "internal/op/conv", "fp16", "internal/exact/elem", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/internal/trial", "oracle/report", "rollout", "tensor"},
 	"oracle/internal/match": {"diff", "fp16", "noise", "operator", "oracle/internal/emulate",
@@ -163,7 +173,7 @@ var inward = map[string][]string{
 	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table", "oracle/report", "tensor"},
 	"oracle/internal/steps": {
-		"diff", "fp16", "internal/elem", "internal/op/act", "internal/oracle/table", "internal/rows", "noise",
+		"diff", "fp16", "internal/exact/elem", "internal/op/act", "internal/oracle/table", "internal/exact/rows", "noise",
 		"operator", "oracle/internal/chain", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout",
 		"tensor",
@@ -176,22 +186,22 @@ var inward = map[string][]string{
 		"oracle/judge", "oracle/report", "rollout", "safetensors", "tensor",
 	},
 	"oracle/internal/tape": {
-		"diff", "fp16", "internal/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts",
+		"diff", "fp16", "internal/exact/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts",
 		"oracle/report",
 	},
-	"oracle/internal/noisestat": {"internal/op/act", "diff", "fp16", "internal/elem", "noise", "operator",
+	"oracle/internal/noisestat": {"internal/op/act", "diff", "fp16", "internal/exact/elem", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure",
 		"oracle/report", "rollout", "tensor"},
-	"oracle/internal/replay": {"diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate",
+	"oracle/internal/replay": {"diff", "fp16", "internal/exact/elem", "noise", "operator", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/internal/noisestat", "oracle/report", "rollout", "tensor"},
-	"oracle/internal/probe": {"diff", "fp16", "internal/disk", "noise", "operator", "oracle/internal/emulate",
+	"oracle/internal/probe": {"diff", "fp16", "internal/ground/disk", "noise", "operator", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/report", "rollout", "safetensors", "tensor"},
 	"oracle/internal/rig": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
 	"oracle": {
-		"diff", "fp16", "internal/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
+		"diff", "fp16", "internal/ground/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault",
 		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",
 		"oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "internal/oracle/table",
@@ -231,7 +241,7 @@ func TestImports(t *testing.T) {
 			return err
 		}
 		if math := forbiddenMath(path, f); math != "" {
-			t.Errorf("%s calls %s, which differs between ports: use internal/elem", path, math)
+			t.Errorf("%s calls %s, which differs between ports: use internal/exact/elem", path, math)
 		}
 		dir, test := filepath.ToSlash(filepath.Dir(path)), strings.HasSuffix(name, "_test.go")
 		for _, spec := range f.Imports {
@@ -250,7 +260,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// osFiles are the functions of package os that reach files. Only internal/disk
+// osFiles are the functions of package os that reach files. Only internal/ground/disk
 // calls them, so that a test can make each operation of the whole program fail.
 var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "CopyFS": true, "Create": true,
 	"CreateTemp": true, "DirFS": true, "Link": true, "Lstat": true, "Mkdir": true, "MkdirAll": true, "MkdirTemp": true,
@@ -259,14 +269,14 @@ var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "Co
 	"Symlink": true, "Truncate": true, "WriteFile": true}
 
 // aroundDisk returns the first use in a file of a function that reaches files around
-// internal/disk, or "".
+// internal/ground/disk, or "".
 func aroundDisk(path string, f *ast.File) (name string) {
 	if strings.HasSuffix(path, "_test.go") {
 		return ""
 	}
 	for _, room := range []string{
-		"internal/disk/", "internal/hashed/", "oracle/internal/rig/", // for tests, but for the first
-		"internal/memory/", "cmd/refrun/memory_linux.go", // /proc, which is no file of the user's
+		"internal/ground/disk/", "internal/judges/hashed/", "oracle/internal/rig/", // for tests, but for the first
+		"internal/ground/memory/", "cmd/refrun/memory_linux.go", // /proc, which is no file of the user's
 	} {
 		if strings.HasPrefix(filepath.ToSlash(path), room) {
 			return ""
@@ -289,7 +299,7 @@ func aroundDisk(path string, f *ast.File) (name string) {
 	return name
 }
 
-// TestDisk holds that files are reached through internal/disk only.
+// TestDisk holds that files are reached through internal/ground/disk only.
 func TestDisk(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -311,7 +321,7 @@ func TestDisk(t *testing.T) {
 			return err
 		}
 		if call := aroundDisk(path, f); call != "" {
-			t.Errorf("%s: %s: want the function of internal/disk", path, call)
+			t.Errorf("%s: %s: want the function of internal/ground/disk", path, call)
 		}
 		return nil
 	})
@@ -344,7 +354,7 @@ var portable = map[string]bool{"Abs": true, "Ceil": true, "Copysign": true, "FMA
 // forbiddenMath returns the first call in a production file of a function of
 // package math that is not portable, or "".
 func forbiddenMath(path string, f *ast.File) (name string) {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/bigref/") ||
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/judges/bigref/") ||
 		strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
 		return ""
 	}
@@ -366,13 +376,13 @@ func forbidden(dir, imp string, test bool) string {
 	switch {
 	case ours && strings.HasPrefix(own, "cmd/"):
 		return "nothing imports a command"
-	case ours && own == "internal/bigref" && !test:
+	case ours && own == "internal/judges/bigref" && !test:
 		return "the judges are for tests only"
-	case ours && own == "internal/disk/faulty" && !test:
+	case ours && own == "internal/ground/disk/faulty" && !test:
 		return "faults are for tests only"
 	case ours && own == "oracle/internal/rig" && !test:
 		return "rigs are for tests only"
-	case ours && own == "internal/par/partest" && !test:
+	case ours && own == "internal/ground/par/partest" && !test:
 		return "changing threads are for tests only"
 	case ours && !test:
 		may, listed := inward[dir]
@@ -427,11 +437,11 @@ func TestForbidden(t *testing.T) {
 		{"internal/op/conv", module + "tensor", false, true},
 		{"internal/op/conv", module + "operator", false, false},
 		{"fp16", module + "tensor", false, false},
-		{"internal/op/conv", module + "internal/bigref", false, false},
-		{"internal/op/conv", module + "internal/bigref", true, true},
-		{"internal/op/conv", module + "internal/par/partest", false, false},
-		{"operator", module + "internal/par/partest", false, false},
-		{"operator", module + "internal/par/partest", true, true},
+		{"internal/op/conv", module + "internal/judges/bigref", false, false},
+		{"internal/op/conv", module + "internal/judges/bigref", true, true},
+		{"internal/op/conv", module + "internal/ground/par/partest", false, false},
+		{"operator", module + "internal/ground/par/partest", false, false},
+		{"operator", module + "internal/ground/par/partest", true, true},
 		{"oracle", "gonum.org/v1/gonum/stat", false, true},
 		{"internal/op/conv", "gonum.org/v1/gonum/floats", false, false},
 		{"internal/op/conv", "gopkg.in/yaml.v3", false, false},

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/ground/strict"
 )
 
 // kind says how an axis of the space maps a number u of [0,1) to a value.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/format/hdf5"
+	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 const cardName = "README.md"

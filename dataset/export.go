@@ -14,9 +14,9 @@ import (
 	"sync/atomic"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/zarr"
+	"github.com/refrun/refrun/internal/format/zarr"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

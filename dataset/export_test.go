@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/format/hdf5"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/format/hdf5"
+	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

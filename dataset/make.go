@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )

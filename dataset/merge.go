@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

@@ -11,8 +11,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/operator"
 )
 

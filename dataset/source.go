@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/format/hdf5"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/internal/dataset/sample"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 )
 
 // own is a specification in the project's own form, temporal one in Spinlock's with the

@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/dataset/sample"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/rollout"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/internal/dataset/initial"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 )
 
 // spinlockInitial are the parameters of initial conditions that Spinlock calls by other

@@ -4,9 +4,9 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/matmul"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 

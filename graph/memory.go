@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/internal/memory"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/memory"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

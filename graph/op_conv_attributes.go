@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/op/conv"
 )
 

@@ -3,7 +3,7 @@ package graph
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/noise"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )

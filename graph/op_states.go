@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/par"
 )
 
 // MinMax is minmax, which Spinlock's rollouts do to states: (x-min)/(max-min), where

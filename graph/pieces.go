@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 

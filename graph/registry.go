@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/ground/attr"
 )
 
 // entry is a registered operation.

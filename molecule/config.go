@@ -3,7 +3,7 @@ package molecule
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 )
 
 // Kind names an architecture.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/internal/op/pointwise"
-	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

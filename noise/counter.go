@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // Counter is the project's own random stream: every number is a function of

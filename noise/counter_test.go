@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // counterDraw returns site 0 of one application.

@@ -3,7 +3,7 @@ package noise
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // fft is a plan for the discrete Fourier transform of n numbers,

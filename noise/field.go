@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // Scope says over what a correlated field is normalised.

@@ -1,6 +1,6 @@
 package noise
 
-import "github.com/refrun/refrun/internal/single"
+import "github.com/refrun/refrun/internal/exact/single"
 
 // lanes32 are the numbers one vector register of the kernel holds.
 type lanes32 [8]float32

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
 )
 
 // All lanes equal single.FMA, also in place.

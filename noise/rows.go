@@ -6,7 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/internal/exact/rows"
 )
 
 // Rows applies a block to images in blocks of 8 channels (see package conv), row by

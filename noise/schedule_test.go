@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 func at(step, last int) Time { return Time{Step: &step, Max: &last} }

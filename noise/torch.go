@@ -7,8 +7,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 
-	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/exact/single"
 )
 
 // TorchCPU is the random stream of PyTorch's CPU generator, bit for bit as an
@@ -173,7 +173,7 @@ func (t *TorchCPU) Uniform(dst []float64, from, to float64) {
 // Release 1.13 takes log(1-u), 2.x log1p(-u). As 1-u is exact both are the same
 // real number. What is left of the difference is the zero of u = 0, -0 in 1.13
 // and +0 in 2.x, and the last bits of the double, in which PyTorch's C library
-// may differ from internal/elem as well. Here and in short normal fills the two
+// may differ from internal/exact/elem as well. Here and in short normal fills the two
 // are at most 8 ulp of float64 apart, so they round to different float32 numbers
 // with a probability below 8 * 2^-29.
 //

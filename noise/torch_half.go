@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // NormalHalf fills dst as torch.randn and randn_like do for a float16 or

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // Normal fills dst as torch.randn and randn_like do. Sixteen numbers and more

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
 )
 
 // The kernel once more, one number at a time and without rearrangement, to hold

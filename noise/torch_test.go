@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 func torchStream(t testing.TB, version string, seed uint64) *TorchCPU {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/exact/single"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // TorchCUDA is the random stream of PyTorch's CUDA generator for float32

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 func cudaStream(t testing.TB, sms, threads int, seed uint64) *TorchCUDA {

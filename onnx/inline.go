@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // mostNesting is how deep functions and branches may be within each other.

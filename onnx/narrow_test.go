@@ -11,7 +11,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/hashed"
+	"github.com/refrun/refrun/internal/judges/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 

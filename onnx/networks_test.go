@@ -10,7 +10,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/npy"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/plan"

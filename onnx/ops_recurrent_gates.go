@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/tensor"
 )
 

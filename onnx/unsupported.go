@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // Unsupported is the error of [Model.Graph] that lists everything which no graph can hold, in the

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/internal/op/act"
-	"github.com/refrun/refrun/internal/strict"
 )
 
 // readFNO is ReadConfig for an operator_type of fno.

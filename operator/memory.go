@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 )
 
 // fitting returns an error if an operator of so many weights takes more memory than there is: as

@@ -3,7 +3,7 @@ package operator
 import (
 	"strings"
 
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 )
 
 // NodeConfig is one operation of an operator that is given as a list of them: a

@@ -7,8 +7,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/internal/op/conv"
-	"github.com/refrun/refrun/internal/strict"
 )
 
 // program is a list of operations, each on the outputs of earlier ones.

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/refrun/refrun/internal/ground/par/partest"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/par/partest"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/internal/op/act"
-	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
 )
 

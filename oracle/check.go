@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/joined"
+	"github.com/refrun/refrun/internal/judges/joined"
 	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/fault"

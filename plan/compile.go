@@ -8,10 +8,10 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 )
 

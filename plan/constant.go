@@ -6,8 +6,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/pointwise"
-	"github.com/refrun/refrun/internal/rows"
 )
 
 // constantStage is an operation with a constant of each channel.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/conv"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/tensor"

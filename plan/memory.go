@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/tensor"
 )
 

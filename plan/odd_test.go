@@ -6,7 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/randgraph"
+	"github.com/refrun/refrun/internal/judges/randgraph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/tensor"

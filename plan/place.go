@@ -2,7 +2,7 @@ package plan
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/internal/op/conv"
 )
 

@@ -10,9 +10,9 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )

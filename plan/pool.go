@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/pool"
-	"github.com/refrun/refrun/internal/rows"
 )
 
 // maxPass takes the greatest numbers of windows of an image, as [pool.Max] does.

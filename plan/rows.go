@@ -3,10 +3,10 @@ package plan
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/exact/rows"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 )
 

@@ -10,9 +10,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/safetensors"

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 	"github.com/refrun/refrun/operator"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )

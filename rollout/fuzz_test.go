@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/npy"
 )
 
 // inOneLine checks the form of an error about a file.

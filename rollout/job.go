@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // Job is a rollout whose output survives the process that makes it. Beside the

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/refrun/refrun/internal/scratch"
+	"github.com/refrun/refrun/internal/ground/scratch"
 )
 
 func TestMain(m *testing.M) {

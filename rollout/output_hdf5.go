@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/format/hdf5"
 )
 
 // hdf5Output is an HDF5 output in the layout of Spinlock's TrajectoryWriter:

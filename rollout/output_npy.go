@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // npyOutput is a .npy output: the trajectory [M,T,C,H,W] and nothing else. numpy has no

@@ -10,8 +10,8 @@ import (
 	"sort"
 	"sync"
 
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // sum is a SHA-256.

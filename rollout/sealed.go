@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/hdf5"
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/hdf5"
+	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

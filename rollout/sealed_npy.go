@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 )
 
 // room reports an output that cannot fit on its disk, before anything of it is made.

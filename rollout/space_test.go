@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 )
 
 // TestRoom: what does not fit is refused before a file is made, and what fits is not.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"

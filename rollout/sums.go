@@ -10,8 +10,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // sumsFile is the file of a case folder that holds the SHA-256 of the others, a line

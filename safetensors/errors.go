@@ -1,6 +1,6 @@
 package safetensors
 
-import "github.com/refrun/refrun/internal/fault"
+import "github.com/refrun/refrun/internal/ground/fault"
 
 // failure says what is wrong with a file or with what shall be written to one.
 type failure = fault.Error

@@ -30,7 +30,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // A header has at most 32 MiB, of the 100 MB that the format allows, and names at most

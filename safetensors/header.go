@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // header is the JSON object at the head of a file. It is read token by token:

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/x448/float16"
 )
 

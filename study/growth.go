@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // GrowthFit says how a small difference between two rollouts grows.

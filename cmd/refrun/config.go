@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/rollout"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 var datasetVerb = verb{

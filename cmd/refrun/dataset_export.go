@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/dataset"
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 )
 
 var datasetExportVerb = verb{

@@ -10,7 +10,7 @@ import (
 	"github.com/refrun/refrun/dataset"
 	"github.com/refrun/refrun/fp16"
 	points "github.com/refrun/refrun/internal/dataset/sample"
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"

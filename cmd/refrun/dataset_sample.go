@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/dataset"
 	"github.com/refrun/refrun/internal/dataset/initial"
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 )
 
 var datasetSampleVerb = verb{

@@ -6,7 +6,7 @@ import (
 	"image/color"
 	"math"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // sheet is a picture of small pictures in rows.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/internal/dataset/initial"
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 )
 
 var datasetKills = flag.Int("dataset-kills", 1,

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/refrun/refrun/dataset"
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 )
 
 var datasetVerifyVerb = verb{

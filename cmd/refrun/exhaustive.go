@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/exhaust"
+	"github.com/refrun/refrun/internal/judges/exhaust"
 	"github.com/refrun/refrun/internal/op/act"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/disk/faulty"
+	"github.com/refrun/refrun/internal/ground/disk/faulty"
 )
 
 // faultCase is a small operator with noise, in two engine batches of a few steps.

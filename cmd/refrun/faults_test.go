@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/disk/faulty"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/disk/faulty"
 )
 
 var faults = flag.String("faults", "",

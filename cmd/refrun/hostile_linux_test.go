@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/format/hdf5"
 )
 
 // process runs the command in a process of its own and returns how it ended, what it

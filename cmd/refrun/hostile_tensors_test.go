@@ -181,7 +181,7 @@ func TestCutFiles(t *testing.T) {
 			t.Fatalf("%s: %s", name, r.stderr)
 		}
 		step := 1
-		if name == "x.h5" { // internal/hdf5 cuts its files everywhere
+		if name == "x.h5" { // internal/format/hdf5 cuts its files everywhere
 			step = 13
 		}
 		for n := len(data) - 1; n >= 0; n -= step {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/internal/oracle/gradient"
 	"github.com/refrun/refrun/internal/oracle/kernel"
 	"github.com/refrun/refrun/oracle/judge"

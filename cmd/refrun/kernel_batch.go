@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // mostQuestion bounds a line of a batch, in bytes.

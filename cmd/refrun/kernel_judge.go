@@ -14,8 +14,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/internal/oracle/kernel"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/judge"

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/attr"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/attr"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/internal/op/quantize"
 	"github.com/refrun/refrun/internal/oracle/quantizer"
 	"github.com/refrun/refrun/safetensors"

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/attr"
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/attr"
+	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/internal/op/quantize"
 	"github.com/refrun/refrun/internal/oracle/quantizer"
 	"github.com/refrun/refrun/oracle/judge"

@@ -19,9 +19,9 @@ import (
 	"syscall"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/disk"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/disk"
+	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/ground/memory"
 )
 
 // version is the version of the command.

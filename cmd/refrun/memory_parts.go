@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/rollout"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/memory"
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/safetensors"

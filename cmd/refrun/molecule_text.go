@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/molecule"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/refrun/refrun/internal/scratch"
+	"github.com/refrun/refrun/internal/ground/scratch"
 )
 
 // TestMain makes this binary the command itself for tests that start it as a process of

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/selftest"
+	"github.com/refrun/refrun/internal/judges/selftest"
 	"github.com/refrun/refrun/operator"
 )
 

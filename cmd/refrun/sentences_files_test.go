@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refrun/refrun/internal/selftest"
+	"github.com/refrun/refrun/internal/judges/selftest"
 	"github.com/refrun/refrun/rollout"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/joined"
+	"github.com/refrun/refrun/internal/judges/joined"
 )
 
 // everySentence fails if the command's source holds a text that is neither among the

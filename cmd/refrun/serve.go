@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )

@@ -5,7 +5,7 @@ import (
 	"image/color"
 	"math"
 
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/study"
 )
 

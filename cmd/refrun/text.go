@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/ground/fault"
 )
 
 // num formats a figure with three significant digits.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/rollout"
 )
 

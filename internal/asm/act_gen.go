@@ -13,7 +13,7 @@ import (
 	"math/big"
 	"os"
 
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 const prec = 300

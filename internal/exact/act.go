@@ -3,7 +3,7 @@ package exact
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // The functions of this file evaluate the activations in double-double arithmetic,

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 var actPoints = flag.Int("act.points", 300, "random numbers of each function in TestActDouble")

@@ -4,7 +4,7 @@ import (
 	"math/big"
 	"sync"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // quarters holds what quarter has made, for each n and w.

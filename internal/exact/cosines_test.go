@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // TestCircle: every cosine of the table lies within its bound of bigref's.

@@ -3,7 +3,7 @@ package exact
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // Double returns the sum, but for 2^-104 of itself.

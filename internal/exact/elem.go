@@ -5,7 +5,7 @@ import (
 	"math/big"
 	"sync"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // The functions of this file take a finite x on the float32 grid and return

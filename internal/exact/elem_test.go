@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // float32s are arguments on the float32 grid: random ones of every size, and

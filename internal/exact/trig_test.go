@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // No float32 number beyond 3/4 is within 2^-32 of a multiple of pi/2. Let a = 2^e 2/pi;

@@ -3,7 +3,7 @@ package exact
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // ZScore decides the roundings of (x-mu)/(sigma+eps), where mu is the exact

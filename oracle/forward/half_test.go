@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/format/npy"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/oracle/forward"

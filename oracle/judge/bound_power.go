@@ -3,7 +3,7 @@ package judge
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // powerOff bounds the error of x^z for exact numbers, in units of u of the result: a library's exp(z log x) is

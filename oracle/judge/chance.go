@@ -3,7 +3,7 @@ package judge
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // ratioTail is the logarithm of the chance that an F variable is beyond x: a mean square of n numbers over one of m

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )
 

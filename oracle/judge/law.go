@@ -3,7 +3,7 @@ package judge
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // One law holds all statistics of an output to what the next right device would have, given those that were simulated:

@@ -2,7 +2,7 @@ package judge
 
 import (
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/memory"
+	"github.com/refrun/refrun/internal/ground/memory"
 )
 
 // fits returns an error if an evaluation with so many simulated kernels takes more memory than there is: of each

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/randgraph"
+	"github.com/refrun/refrun/internal/judges/randgraph"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // simulate sets the output's numbers, how far right kernels are from them, and those of simulated right

@@ -3,7 +3,7 @@ package initial
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // mixed is a Gaussian random field or structures, one as often as the other.

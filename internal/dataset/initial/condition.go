@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/internal/ground/strict"
 )
 
 // Condition is one type of initial condition with its parameters.

@@ -8,7 +8,7 @@
 // scales are fractions of the side; those in pixels say so.
 //
 // All random numbers are those of the counter stream (package noise) of the
-// condition's seed, all arithmetic is float64 of internal/elem in a written order, and
+// condition's seed, all arithmetic is float64 of internal/exact/elem in a written order, and
 // every number is rounded once, to float32. So a state is the same bits everywhere.
 //
 // # Random fields

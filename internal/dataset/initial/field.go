@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/internal/op/spectral"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"

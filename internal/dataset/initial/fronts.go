@@ -3,7 +3,7 @@ package initial
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // gradient is a temperature that rises along x, y or both, and a random field.

@@ -3,7 +3,7 @@ package initial
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // The ranges that parameters share.

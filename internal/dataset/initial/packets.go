@@ -3,7 +3,7 @@ package initial
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // packets are quantum wave packets: real part, imaginary part and density, the largest of

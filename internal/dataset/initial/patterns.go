@@ -3,7 +3,7 @@ package initial
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // structured adds circles, stripes and blobs, each to one channel at random, of normal

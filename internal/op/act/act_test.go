@@ -15,11 +15,11 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/internal/hashed"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/exact/rows"
+	"github.com/refrun/refrun/internal/ground/par"
+	"github.com/refrun/refrun/internal/judges/bigref"
+	"github.com/refrun/refrun/internal/judges/hashed"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

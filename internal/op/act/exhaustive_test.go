@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/exhaust"
+	"github.com/refrun/refrun/internal/judges/exhaust"
 	"github.com/refrun/refrun/internal/op/act"
 )
 
 // every is the list of all functions.
 var every = []act.Func{act.Identity, act.ReLU, act.GELU, act.GELUTanh, act.SiLU, act.Tanh}
 
-// Every result is proven right or wrong by internal/exhaust, which runs all 2^32
+// Every result is proven right or wrong by internal/judges/exhaust, which runs all 2^32
 // float32 numbers, too, where there is time: here some 2000 mantissas of each
 // sign and exponent, subnormal numbers, infinities and NaNs included.
 func TestStratified(t *testing.T) {

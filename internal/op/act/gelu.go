@@ -3,7 +3,7 @@ package act
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // gelu evaluates x/2 (1 + erf(x/sqrt 2)).

@@ -3,7 +3,7 @@ package act
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // geluTanh evaluates x/2 (1 + tanh(z)), z = sqrt(2/pi) (x + 0.044715 x^3), as

@@ -3,7 +3,7 @@ package act
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/internal/exact/rows"
 )
 
 // Rows applies an activation to rows of float32 numbers, with the bits of

@@ -3,7 +3,7 @@ package act
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // silu evaluates x/(1 + e^-x), for x < 0 as x e^x/(1 + e^x).

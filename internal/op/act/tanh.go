@@ -3,7 +3,7 @@ package act
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // tanh evaluates the hyperbolic tangent, good to elem.TanhErr.

@@ -3,7 +3,7 @@ package act
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/internal/exact/rows"
 )
 
 // choose returns the kernel that runs, nil if there is none for the format.

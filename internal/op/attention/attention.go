@@ -6,7 +6,7 @@
 //
 // A Float64 destination is the exception, as everywhere in this project: there the product
 // of q and k is package matmul's, scale and mask round once each, the greatest z is taken
-// from all, exponentials are internal/elem's and are added in the order of j, the product of
+// from all, exponentials are internal/exact/elem's and are added in the order of j, the product of
 // them and v is package matmul's again, and the quotient rounds once.
 //
 // A key that is masked takes no part, whatever it and its value hold: one whose truth value
@@ -30,10 +30,10 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/matmul"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/internal/hashed"
-	"github.com/refrun/refrun/internal/par/partest"
+	"github.com/refrun/refrun/internal/ground/par/partest"
+	"github.com/refrun/refrun/internal/judges/bigref"
+	"github.com/refrun/refrun/internal/judges/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,9 +5,9 @@ import (
 	"math/big"
 	"sync"
 
-	"github.com/refrun/refrun/internal/double"
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // settler decides the roundings of a row that the bound left open.

@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // fastConv is one convolution of images. V, M and the order of work are as in wino; where

@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // fastGather is one convolution of images tap by tap, as fastTaps is, with the same terms in the

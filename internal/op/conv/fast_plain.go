@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
 )
 
 // plainTile makes the outputs of the tile at (y, x): the definition of fast arithmetic.

@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // fastTapsWeights are a kernel's weights in the order in which taps are added: by blocks

@@ -11,8 +11,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
+	"github.com/refrun/refrun/internal/judges/bigref"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // fastWeights are a kernel's transformed weights, laid out for kernels of a number of

@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // direct is a convolution pixel by pixel. For a small window of many channels, what each

@@ -3,7 +3,7 @@ package conv
 import (
 	"sync"
 
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // images is memory for a convolution of tensors, kept between convolutions.

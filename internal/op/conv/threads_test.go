@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par/partest"
+	"github.com/refrun/refrun/internal/ground/par/partest"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/whole"
+	"github.com/refrun/refrun/internal/exact/whole"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // wholePixels is the memory of a worker: what some pixels read, and the sums.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // block is the number of channels that lie together.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // winogradWeights are a kernel's transformed weights and the bounds of its

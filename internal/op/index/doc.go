@@ -62,7 +62,7 @@ package index
 
 import (
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/hashed"
+	"github.com/refrun/refrun/internal/judges/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // fastJob is products of one shape. The right operands lie in panels; the left ones are laid

@@ -3,7 +3,7 @@ package matmul
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // Fast returns the kernel for fast arithmetic, which products of float32 numbers or

@@ -2,7 +2,7 @@ package matmul
 
 import (
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // lines is run for few rows: of a group, most would not be there. Each is multiplied by itself, by panels

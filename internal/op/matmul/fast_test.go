@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/internal/exact/single"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/whole"
+	"github.com/refrun/refrun/internal/exact/whole"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -3,8 +3,8 @@ package matmul
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/whole"
+	"github.com/refrun/refrun/internal/exact/whole"
+	"github.com/refrun/refrun/internal/ground/par"
 )
 
 // Space is the memory that products work in: empty at first, and kept from one product

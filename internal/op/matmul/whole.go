@@ -3,7 +3,7 @@ package matmul
 import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/whole"
+	"github.com/refrun/refrun/internal/exact/whole"
 )
 
 // wholes are the operands of a product of whole numbers, which [whole.Multiply] has exactly: a float64 sum of them is

@@ -8,8 +8,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/exact/single"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/single"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // TestBound holds eval to its bound: |y - exact| <= bound, by exact comparison

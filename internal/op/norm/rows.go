@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // Rows is a normalisation of images in blocks of 8 channels (see package conv),

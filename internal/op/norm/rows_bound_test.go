@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // flat is an image of one sample, by blocks and rows.

@@ -4,8 +4,8 @@ import (
 	"math"
 	"sync"
 
-	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // Image is where the rows of 8 channels come from: see package conv.

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // tiny is Spinlock's 1e-8: a range up to it counts as none, and it keeps the

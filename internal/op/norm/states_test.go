@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/exact"
-	"github.com/refrun/refrun/internal/hashed"
+	"github.com/refrun/refrun/internal/judges/bigref"
+	"github.com/refrun/refrun/internal/judges/hashed"
 )
 
 var Elements = flag.Int("norm.elements", 20_000, "how many numbers of each norm the judge sees")

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/exact"
-	"github.com/refrun/refrun/internal/hashed"
+	"github.com/refrun/refrun/internal/judges/bigref"
+	"github.com/refrun/refrun/internal/judges/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -1,8 +1,8 @@
 package pointwise
 
 import (
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 func init() {

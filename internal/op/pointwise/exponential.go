@@ -3,9 +3,9 @@ package pointwise
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 func init() {

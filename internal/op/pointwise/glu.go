@@ -3,9 +3,9 @@ package pointwise
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

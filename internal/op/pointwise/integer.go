@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
 	"github.com/refrun/refrun/tensor"
 )
 

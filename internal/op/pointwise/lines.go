@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/internal/exact/rows"
 )
 
 // vectors are the kernels of a function: of float64 numbers, and of rows or nil.

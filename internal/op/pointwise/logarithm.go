@@ -3,8 +3,8 @@ package pointwise
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 func init() {

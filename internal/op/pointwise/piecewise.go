@@ -4,8 +4,8 @@ import (
 	"math"
 	"math/big"
 
-	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 func init() {

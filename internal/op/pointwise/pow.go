@@ -3,8 +3,8 @@ package pointwise
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // pow evaluates a^b, with the special cases of IEEE 754's pow.

@@ -3,7 +3,7 @@ package pointwise
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // fmod is what is left of a by the quotient towards zero. It has a's sign and is a number of

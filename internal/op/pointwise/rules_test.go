@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/judges/bigref"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
-	"github.com/refrun/refrun/internal/hashed"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
+	"github.com/refrun/refrun/internal/judges/bigref"
+	"github.com/refrun/refrun/internal/judges/hashed"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math/big"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/tensor"
 )
 

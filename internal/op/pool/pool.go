@@ -37,7 +37,7 @@ package pool
 
 import (
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/tensor"
 )
 

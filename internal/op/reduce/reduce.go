@@ -46,7 +46,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

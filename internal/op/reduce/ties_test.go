@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -44,7 +44,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/tensor"
 )
 

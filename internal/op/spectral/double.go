@@ -3,7 +3,7 @@ package spectral
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // complexNum is a complex number with two words for each part.

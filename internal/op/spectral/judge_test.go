@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
 // The judge of these tests evaluates the definitions as they are written, axis by axis

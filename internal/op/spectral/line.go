@@ -4,8 +4,8 @@ import (
 	"math"
 	"sync"
 
-	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/exact/double"
 )
 
 // u is the relative error of one float64 operation.

@@ -3,7 +3,7 @@ package spectral
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact/double"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/attr"
+	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/oracle/judge"
 )

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/svg"
+	"github.com/refrun/refrun/internal/format/svg"
 	"github.com/refrun/refrun/oracle/report"
 )
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/conv"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )

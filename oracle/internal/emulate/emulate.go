@@ -17,11 +17,11 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/exact/rows"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/norm"
-	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/act"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/tensor"

@@ -1,8 +1,8 @@
 package emulate
 
 import (
+	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/conv"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/winograd"
 	"github.com/refrun/refrun/tensor"

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/tensor"

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"

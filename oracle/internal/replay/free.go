@@ -6,7 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"

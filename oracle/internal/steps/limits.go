@@ -3,7 +3,7 @@ package steps
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/act"
-	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"

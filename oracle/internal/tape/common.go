@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // lag is a kind of pairs: realization m at step t, and m-dm at t-dt.

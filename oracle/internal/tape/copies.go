@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // place is where a number of a tape is: of step t of realization m, whose engine batch begins

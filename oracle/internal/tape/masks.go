@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // masks gathers what a draw of two values says: the channels that a dropout keeps, and the signs

@@ -3,7 +3,7 @@ package tape
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // near are the neighbours that are compared: how many channels, rows and columns on.

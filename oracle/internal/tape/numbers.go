@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 )
 

@@ -3,7 +3,7 @@ package tape
 import (
 	"math"
 
-	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact/elem"
 )
 
 // Bounds of tails, as -ln of a probability: all hold for every size, so that a tape of three
