@@ -10,6 +10,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
@@ -150,7 +151,7 @@ func BenchmarkOperator(b *testing.B) {
 	for _, mode := range [][2]string{
 		{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float64", ""},
 	} {
-		m, err := operator.ParseMode(mode[0], mode[1])
+		m, err := graph.ParseMode(mode[0], mode[1])
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func BenchmarkOperator(b *testing.B) {
 	}
 }
 
-func benchmarkPlan(b *testing.B, op *operator.Operator, m operator.Mode, side, n int) {
+func benchmarkPlan(b *testing.B, op *operator.Operator, m graph.Mode, side, n int) {
 	g, err := noise.NewTorchCPU("2.x", false)
 	if err != nil {
 		b.Fatal(err)
@@ -208,13 +209,13 @@ func benchmarkPlan(b *testing.B, op *operator.Operator, m operator.Mode, side, n
 
 // distance returns how far an operator's output in a mode is from float64's, without its
 // noise: RMS over the standard deviation.
-func distance(b *testing.B, op *operator.Operator, m operator.Mode) float64 {
+func distance(b *testing.B, op *operator.Operator, m graph.Mode) float64 {
 	x := normal(1, 1, 3, 32, 32)
 	y, err := op.Forward(&operator.Pass{Mode: m}, x)
 	if err != nil {
 		b.Fatal(err)
 	}
-	exact, err := operator.ParseMode("float64", "")
+	exact, err := graph.ParseMode("float64", "")
 	if err != nil {
 		b.Fatal(err)
 	}

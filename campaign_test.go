@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -77,7 +78,7 @@ func TestCampaign(t *testing.T) {
 }
 
 // campaignCase draws an operator of one operation, its input and its mode.
-func campaignCase(t *testing.T, r *rand.Rand, kind string) (operator.Config, *tensor.Tensor, operator.Mode) {
+func campaignCase(t *testing.T, r *rand.Rand, kind string) (operator.Config, *tensor.Tensor, graph.Mode) {
 	one := func(list ...string) string { return list[r.IntN(len(list))] }
 	channels := []int{1, 3, 8, 13, 16, 24, 32, 64}[r.IntN(8)]
 	side := 4 + r.IntN(29)
@@ -108,7 +109,7 @@ func campaignCase(t *testing.T, r *rand.Rand, kind string) (operator.Config, *te
 	if name == "float16" || name == "bfloat16" {
 		rules = "cuda"
 	}
-	mode, err := operator.ParseMode(name, rules)
+	mode, err := graph.ParseMode(name, rules)
 	if err != nil {
 		t.Fatal(err)
 	}

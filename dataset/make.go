@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/internal/ground/memory"
@@ -234,7 +235,7 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	job := &rollout.Job{
 		Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}},
 		Resume: !r.Force, Force: r.Force, Every: r.Checkpoint, StoredOnly: true,
-		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract},
+		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": graph.Contract},
 	}
 	if !p.units.States {
 		job.Path = filepath.Join(p.Dir, filepath.FromSlash(base(i))) + ".measures"

@@ -11,9 +11,9 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/internal/ground/fault"
-	"github.com/refrun/refrun/operator"
 )
 
 // Plan is a dataset that is to be made in a folder: plan.json, which says what it is, and
@@ -85,7 +85,7 @@ func NewPlan(s *Spec, file, dir string, shards int, rate float64, madeBy string)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Dir: dir, units: units, Head: Head{Format: planFormat, Contract: operator.Contract, MadeBy: madeBy,
+	p := &Plan{Dir: dir, units: units, Head: Head{Format: planFormat, Contract: graph.Contract, MadeBy: madeBy,
 		Name: s.Name, Units: s.Operators, Shards: min(shards, s.Operators), Rate: rate, Notes: s.Notes, Spec: s.Text}}
 	all, lines := sha256.New(), sha256.New()
 	for i := range s.Operators {
@@ -172,9 +172,9 @@ func OpenPlan(dir string) (*Plan, error) {
 	switch {
 	case p.Format != planFormat:
 		return nil, fmt.Errorf("%s: plan: %d: want %d", path, p.Format, planFormat)
-	case p.Contract != operator.Contract:
+	case p.Contract != graph.Contract:
 		return nil, fmt.Errorf("%s: contract: %s: want %s, that of this program",
-			path, fault.Text(p.Contract), operator.Contract)
+			path, fault.Text(p.Contract), graph.Contract)
 	case !sealedAs(p.Head, text):
 		return nil, fmt.Errorf("%s: not the bytes that were written", path)
 	case p.Shards < 1 || p.Shards > mostShards || p.Shards > p.Units:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/dataset/initial"
 	"github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/ground/strict"
@@ -29,7 +30,7 @@ type Unit struct {
 
 	Operator    operator.Config
 	Rollout     rollout.Config
-	Mode        operator.Mode
+	Mode        graph.Mode
 	condition   *initial.Condition
 	WeightsSeed uint64
 	InitialSeed uint64
@@ -142,7 +143,7 @@ func (u *Unit) read(file string) (err error) {
 	if u.condition, err = initial.Parse(file, "initial", u.InitialText); err != nil {
 		return err
 	}
-	if u.Mode, err = operator.ParseMode(u.Rollout.Precision, u.Rollout.Autocast); err != nil {
+	if u.Mode, err = graph.ParseMode(u.Rollout.Precision, u.Rollout.Autocast); err != nil {
 		return fmt.Errorf("%s: rollout.precision: %w", file, err)
 	}
 	o := u.Operator
@@ -171,7 +172,7 @@ func (u *Unit) read(file string) (err error) {
 // identity returns the hash of what decides the unit's numbers.
 func (u *Unit) identity() string {
 	text, err := json.Marshal(map[string]any{
-		"contract": operator.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": u.condition.Version(),
+		"contract": graph.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": u.condition.Version(),
 		"operator": u.OperatorText, "rollout": u.RolloutText, "initial": u.InitialText,
 		"weights_seed": u.WeightsSeed, "base_seed": u.Rollout.BaseSeed, "initial_seed": u.InitialSeed,
 		"store": u.Store.String(),

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/pool"
@@ -220,7 +221,7 @@ func (d device) beyond(f act.Func, x float64) (y float64, ok bool) {
 	switch {
 	case math.IsInf(x, -1):
 		return fp16.NaN, f == act.GELU || f == act.GELUTanh || f == act.SiLU
-	case f != act.GELU || d.mode.Autocast != CPU2:
+	case f != act.GELU || d.mode.Autocast != graph.CPU2:
 		return 0, false
 	case math.IsInf(x, 1):
 		return fp16.NaN, true
@@ -296,7 +297,7 @@ func (d device) noiseAnswers(l *stochasticBlock, x, y *tensor.Tensor, draws [][]
 // products returns the least and the greatest number that a device may return
 // for a constant times a half number.
 func (d device) products(c, v float64, f fp16.Format) (lo, hi float64) {
-	if d.mode.Autocast == CPU113 {
+	if d.mode.Autocast == graph.CPU113 {
 		p := f.Round(float64(f.Round(c) * v))
 		return p, p
 	}

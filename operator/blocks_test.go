@@ -139,7 +139,7 @@ func forward(t *testing.T, m module, p *Pass, x, skip *tensor.Tensor) *tensor.Te
 }
 
 // joined applies an operation to two tensors.
-func joined(t *testing.T, m Mode, op graph.Op, a, b *tensor.Tensor) *tensor.Tensor {
+func joined(t *testing.T, m graph.Mode, op graph.Op, a, b *tensor.Tensor) *tensor.Tensor {
 	g := graph.New(new(graph.Kept))
 	g.Outputs = []int{g.Add(op, "", g.Input(""), g.Input(""))}
 	y, err := (&Pass{Mode: m}).run(g, a, b)
@@ -179,14 +179,14 @@ func TestBlocks(t *testing.T) {
 				checkNoise(t, c, f, m, x, want)
 				return
 			}
-			got := forward(t, m, &Pass{Mode: Mode{Precision: fp16.Float32}}, x, skip)
+			got := forward(t, m, &Pass{Mode: graph.Mode{Precision: fp16.Float32}}, x, skip)
 			e32 := errorOf(m, x, skip, 0x1p-24)
 			near(t, "float32", got, want, e32)
 			x.Format = fp16.Float64
 			if skip != nil {
 				skip.Format = fp16.Float64
 			}
-			truth := forward(t, m, &Pass{Mode: Mode{Precision: fp16.Float64}}, x, skip)
+			truth := forward(t, m, &Pass{Mode: graph.Mode{Precision: fp16.Float64}}, x, skip)
 			near(t, "float64", truth, read(t, f, "output_f64", fp16.Float64), errorOf(m, x, skip, 0x1p-53))
 			near(t, "float32 against truth", got, truth, e32)
 		})
@@ -218,7 +218,7 @@ func checkNoise(t *testing.T, c blockCase, f *safetensors.File, m module, x, wan
 	}
 	stream.Seed(c.Seed)
 	at := noise.Time{Step: c.Forward.Step, Max: c.Forward.MaxSteps}
-	pass := &Pass{Mode: Mode{Precision: fp16.Float32}, Draws: stream, Time: at}
+	pass := &Pass{Mode: graph.Mode{Precision: fp16.Float32}, Draws: stream, Time: at}
 	seeded := forward(t, m, pass, x, nil)
 	if c.Params.NoiseType != "dropout" { // its mask is not recorded
 		pass.Draws = &recorded{f: f}

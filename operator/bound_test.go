@@ -20,7 +20,7 @@ import (
 // covers the blocks that are recorded, with instance norm, whose statistics
 // PyTorch sums in float64.
 func errorOf(m module, x, skip *tensor.Tensor, u float64) float64 {
-	e := &analysis{u: u, pass: &Pass{Mode: Mode{Precision: fp16.Float64}}}
+	e := &analysis{u: u, pass: &Pass{Mode: graph.Mode{Precision: fp16.Float64}}}
 	y := x.Clone()
 	y.Format = fp16.Float64
 	switch b := m.(type) {

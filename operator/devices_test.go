@@ -9,7 +9,7 @@ import (
 // half type of its autocast.
 type device struct {
 	set  string
-	mode Mode
+	mode graph.Mode
 	// gelu bounds the absolute error of GELU where its result is below 1: that
 	// of oneDNN's approximation of erf (2.6.3; 3.7 on AVX-512).
 	gelu float64
@@ -19,7 +19,7 @@ type device struct {
 }
 
 var devices = []device{
-	{"1.13-bfloat16", Mode{Precision: fp16.BFloat16, Autocast: graph.CPU113}, 3.7e-7, true},
-	{"2.9-bfloat16", Mode{Precision: fp16.BFloat16, Autocast: graph.CPU2}, 1.2e-6, false},
-	{"2.9-float16", Mode{Precision: fp16.Float16, Autocast: graph.CPU2}, 1.2e-6, false},
+	{"1.13-bfloat16", graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU113}, 3.7e-7, true},
+	{"2.9-bfloat16", graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU2}, 1.2e-6, false},
+	{"2.9-float16", graph.Mode{Precision: fp16.Float16, Autocast: graph.CPU2}, 1.2e-6, false},
 }

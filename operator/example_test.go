@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/safetensors"
@@ -26,7 +27,7 @@ func ExampleLoad() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mode, err := operator.ParseMode("float32", "")
+	mode, err := graph.ParseMode("float32", "")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func ExampleOperator_Plan() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mode, err := operator.ParseMode("float16", "cuda")
+	mode, err := graph.ParseMode("float16", "cuda")
 	if err != nil {
 		log.Fatal(err)
 	}

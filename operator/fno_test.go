@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -80,7 +81,7 @@ func torchFNOs(t *testing.T) (all []torchFNO) {
 // outputs are equal but for the order of sums.
 func TestFNOTorch(t *testing.T) {
 	for k, c := range torchFNOs(t) {
-		mode := Mode{Precision: fp16.Float32}
+		mode := graph.Mode{Precision: fp16.Float32}
 		y, err := c.op.Forward(&Pass{Mode: mode}, c.input)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +91,7 @@ func TestFNOTorch(t *testing.T) {
 			t.Errorf("%d: distance of the float32 output to float64 %.3g: want at most 1.02 times PyTorch's %.3g",
 				k, ours, torch)
 		}
-		for _, m := range []Mode{mode, {Precision: fp16.BFloat16, Autocast: CPU2}} {
+		for _, m := range []graph.Mode{mode, {Precision: fp16.BFloat16, Autocast: graph.CPU2}} {
 			want, err := c.op.Forward(&Pass{Mode: m}, c.input)
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +108,7 @@ func TestFNOTorch(t *testing.T) {
 			}
 		}
 		wide := tensor.Of(fp16.Float64, c.input.Data, c.input.Shape...)
-		if y, err = c.op.Forward(&Pass{Mode: Mode{Precision: fp16.Float64}}, wide); err != nil {
+		if y, err = c.op.Forward(&Pass{Mode: graph.Mode{Precision: fp16.Float64}}, wide); err != nil {
 			t.Fatal(err)
 		}
 		if got := rms(y, c.float64); !(got <= 8*torch/(1<<29)) {

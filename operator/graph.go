@@ -152,7 +152,7 @@ func (n *Node) inputs(b *builder, p *graph.Program, of *graph.Node) {
 // Operands returns the formats to which a mode rounds the inputs of an OpOther, the
 // parameters among them, and that of its output, for node outputs of those formats, as
 // [Node.Formats] does.
-func (n *Node) Operands(m Mode, in ...fp16.Format) (operands []fp16.Format, out fp16.Format, err error) {
+func (n *Node) Operands(m graph.Mode, in ...fp16.Format) (operands []fp16.Format, out fp16.Format, err error) {
 	if n.types == nil {
 		return nil, 0, fmt.Errorf("types of op %s are not known", n.Other.Name())
 	}
@@ -181,7 +181,7 @@ func (n *Node) Operands(m Mode, in ...fp16.Format) (operands []fp16.Format, out 
 // refuses them. The bias of an OpConv whose operands are of a half type is
 // rounded to it too, and added apart, with a rounding of its own, if the mode's
 // BiasApart.
-func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, err error) {
+func (n *Node) Formats(m graph.Mode, in ...fp16.Format) (operands, out fp16.Format, err error) {
 	operands = in[0]
 	switch n.Op {
 	case OpConv:
@@ -210,7 +210,7 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 }
 
 // formats infers the operator's graph for an image of its own in a mode's widest format.
-func (op *Operator) formats(m Mode) (*builder, *graph.Program, error) {
+func (op *Operator) formats(m graph.Mode) (*builder, *graph.Program, error) {
 	side := op.side()
 	return op.inferred(m, graph.Type{Shape: []int{1, op.Config.InputChannels, side, side}, Format: m.Wide()})
 }
@@ -228,7 +228,7 @@ func (op *Operator) side() int {
 }
 
 // inferred infers the operator's graph, with its noise, for an input of that type.
-func (op *Operator) inferred(m Mode, input graph.Type) (*builder, *graph.Program, error) {
+func (op *Operator) inferred(m graph.Mode, input graph.Type) (*builder, *graph.Program, error) {
 	b := op.graph(false, input.Shape[2], input.Shape[3])
 	if b.err != nil {
 		return b, nil, b.err
@@ -252,7 +252,7 @@ func (op *Operator) reach() int {
 // mode's wide format: that of a convolution, [graph.Mode.Output], unless the operations behind
 // the last one make float32 numbers of it, as the sum with a float32 input is. An operator
 // that PyTorch refuses in the mode has the wide format.
-func (op *Operator) Output(m Mode) fp16.Format {
+func (op *Operator) Output(m graph.Mode) fp16.Format {
 	if op.Config.CNN() { // which ends with a convolution
 		return m.Output()
 	}
@@ -266,7 +266,7 @@ func (op *Operator) Output(m Mode) fp16.Format {
 // NoiseFormat returns the format of the tensor to which the stochastic block
 // adds its noise in a mode, for a state of the mode's widest format; that
 // format itself if the operator has no noise.
-func (op *Operator) NoiseFormat(m Mode) fp16.Format {
+func (op *Operator) NoiseFormat(m graph.Mode) fp16.Format {
 	b, p, err := op.formats(m)
 	if err != nil {
 		return m.Wide()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -18,7 +19,7 @@ func TestNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mode, err := ParseMode("bfloat16", "cpu")
+			mode, err := graph.ParseMode("bfloat16", "cpu")
 			if err != nil {
 				t.Fatal(err)
 			}

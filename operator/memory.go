@@ -19,13 +19,13 @@ func fitting(weights float64) error {
 
 // Peak returns what an application to n images h x w holds at once, in bytes, at least: a plan has
 // float32 numbers between the nodes. Before it is compiled no more is known.
-func (op *Operator) Peak(mode Mode, n, h, w int) int64 {
+func (op *Operator) Peak(mode graph.Mode, n, h, w int) int64 {
 	bytes, _ := op.peak(mode, n, h, w)
 	return bytes
 }
 
 // Fits returns an error if that, and so many bytes beside it, are more than there is.
-func (op *Operator) Fits(mode Mode, n, h, w int, beside int64) error {
+func (op *Operator) Fits(mode graph.Mode, n, h, w int, beside int64) error {
 	bytes, p := op.peak(mode, n, h, w)
 	if p == nil {
 		return nil // what is wrong with it the application says
@@ -33,7 +33,7 @@ func (op *Operator) Fits(mode Mode, n, h, w int, beside int64) error {
 	return p.Within(memory.Sum(bytes, beside))
 }
 
-func (op *Operator) peak(mode Mode, n, h, w int) (int64, *graph.Program) {
+func (op *Operator) peak(mode graph.Mode, n, h, w int) (int64, *graph.Program) {
 	_, p, err := op.inferred(mode, graph.Type{Shape: []int{n, op.Config.InputChannels, h, w}, Format: mode.Wide()})
 	if err != nil {
 		return 0, nil

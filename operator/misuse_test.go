@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/op/norm"
@@ -33,7 +34,7 @@ func smallOperator(t *testing.T) (*operator.Operator, *tensor.Tensor) {
 // package and what is wrong, never a fault of the runtime, and never a result.
 func TestMisuse(t *testing.T) {
 	op, x := smallOperator(t)
-	plan, zero := op.Plan(operator.Mode{Precision: fp16.Float32}, 1, 4, 4), new(tensor.Tensor)
+	plan, zero := op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4), new(tensor.Tensor)
 	short, flat, odd := x.Clone(), x.Clone(), x.Clone()
 	short.Data = short.Data[:3]
 	flat.Shape = []int{32}
@@ -65,7 +66,7 @@ func TestMisuse(t *testing.T) {
 		{"operator, short", "operator: input: " + data, forward(short)},
 		{"operator, odd", "operator: input: " + shape, forward(odd)},
 		{"operator, no such format", "precision Format(99): want a number format", func() error {
-			_, err := op.Forward(&operator.Pass{Mode: operator.Mode{Precision: 99}}, x)
+			_, err := op.Forward(&operator.Pass{Mode: graph.Mode{Precision: 99}}, x)
 			return err
 		}},
 		{"plan, nil", "operator: input: " + isNil, planned(plan.Result(), nil)},
@@ -77,11 +78,11 @@ func TestMisuse(t *testing.T) {
 		{"no plan", "operator: a plan is made by Operator.Plan",
 			func() error { return new(operator.Plan).Forward(x, x, nil, noise.Time{}) }},
 		{"no operator", "operator: an operator is made by",
-			func() error { new(operator.Operator).Plan(operator.Mode{Precision: fp16.Float32}, 1, 4, 4); return nil }},
+			func() error { new(operator.Operator).Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4); return nil }},
 		{"plan of nothing", "operator: a plan of nothing",
-			func() error { op.Plan(operator.Mode{Precision: fp16.Float32}, 1, 0, 4); return nil }},
+			func() error { op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 0, 4); return nil }},
 		{"plan, huge", "tensor: too large",
-			func() error { op.Plan(operator.Mode{Precision: fp16.Float32}, 1<<20, 1<<20, 1<<20); return nil }},
+			func() error { op.Plan(graph.Mode{Precision: fp16.Float32}, 1<<20, 1<<20, 1<<20); return nil }},
 		{"kernel, nil", "conv: " + isNil, func() error { conv.NewKernel(nil, nil); return nil }},
 		{"kernel, short", "conv: " + data, func() error { conv.NewKernel(short, nil); return nil }},
 		{"noise, none", "noise: no draws", func() error { return gaussian.Apply(x.Clone(), x, noise.Time{}, nil) }},
@@ -148,7 +149,7 @@ func (w waiting) Draw(noise.Kind, float64, []int, []float64) error {
 // leaves the first one alone.
 func TestPlanInUse(t *testing.T) {
 	op, x := smallOperator(t)
-	plan, w := op.Plan(operator.Mode{Precision: fp16.Float32}, 1, 4, 4), waiting{make(chan struct{}), make(chan struct{})}
+	plan, w := op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4), waiting{make(chan struct{}), make(chan struct{})}
 	first := make(chan error)
 	go func() { first <- plan.Forward(tensor.Like(x), x, w, noise.Time{}) }()
 	<-w.begun
@@ -169,7 +170,7 @@ func TestPlanInUse(t *testing.T) {
 // call on, which makes what later ones keep.
 func TestOperatorShared(t *testing.T) {
 	one, x := smallOperator(t)
-	want, err := one.Forward(&operator.Pass{Mode: operator.Mode{Precision: fp16.Float32}}, x)
+	want, err := one.Forward(&operator.Pass{Mode: graph.Mode{Precision: fp16.Float32}}, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +178,10 @@ func TestOperatorShared(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			plan := op.Plan(operator.Mode{Precision: fp16.Float32}, 1, 4, 4)
+			plan := op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4)
 			y := plan.Result()
 			err := plan.Forward(y, x, nil, noise.Time{})
-			z, err2 := op.Forward(&operator.Pass{Mode: operator.Mode{Precision: fp16.Float32}}, x)
+			z, err2 := op.Forward(&operator.Pass{Mode: graph.Mode{Precision: fp16.Float32}}, x)
 			if err != nil || err2 != nil {
 				t.Error(err, err2)
 				return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/judges/bigref"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -55,7 +56,7 @@ func TestModes(t *testing.T) {
 }
 
 func checkMode(t *testing.T, r rounding, kind string) {
-	mode, err := ParseMode(r.precision, r.autocast)
+	mode, err := graph.ParseMode(r.precision, r.autocast)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestTF32Roundings(t *testing.T) {
 		{"tf32:away", []float64{1 + u, 1 + 2*u, 1, 1 + u, -1 - u}},
 		{"tf32:truncate", []float64{1, 1 + u, 1, 1, -1}},
 	} {
-		m, err := ParseMode(k.mode, "")
+		m, err := graph.ParseMode(k.mode, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +231,7 @@ func TestTF32Roundings(t *testing.T) {
 func TestModesKeepKernels(t *testing.T) {
 	all := []string{"float64", "float32", "tf32", "tf32:truncate", "float16", "bfloat16"}
 	run := func(op *Operator, mode string) []float64 {
-		m, err := ParseMode(mode, "")
+		m, err := graph.ParseMode(mode, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +277,7 @@ func TestParseMode(t *testing.T) {
 		{"bfloat16", "cpu:1.13", "bfloat16/autocast-cpu:1.13"},
 		{"float16", "cpu", "float16/autocast-cpu"},
 	} {
-		if m, err := ParseMode(k.precision, k.autocast); err != nil || m.String() != k.want {
+		if m, err := graph.ParseMode(k.precision, k.autocast); err != nil || m.String() != k.want {
 			t.Errorf("%s, %q: %v, %v: want %s", k.precision, k.autocast, m, err, k.want)
 		}
 	}
@@ -294,7 +295,7 @@ func TestParseMode(t *testing.T) {
 		{"float16", "cuda:1.12", `unknown autocast "cuda:1.12": want`},
 		{"float16", "none", `unknown autocast "none": want`},
 	} {
-		if m, err := ParseMode(k.precision, k.autocast); err == nil || !strings.Contains(err.Error(), k.want) {
+		if m, err := graph.ParseMode(k.precision, k.autocast); err == nil || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%s, %q: %v, %v: want %s", k.precision, k.autocast, m, err, k.want)
 		}
 	}
@@ -302,8 +303,8 @@ func TestParseMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []Mode{{Precision: fp16.Float16}, {Precision: fp16.Float32, Autocast: CUDA2}, {Precision: 17},
-		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: CPU113},
+	for _, m := range []graph.Mode{{Precision: fp16.Float16}, {Precision: fp16.Float32, Autocast: graph.CUDA2}, {Precision: 17},
+		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: graph.CPU113},
 		{Precision: fp16.TF32, Fast: true}} {
 		if _, err := op.Forward(&Pass{Mode: m}, input(1, 2, 5, 5)); err == nil || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%+v: error %v", m, err)
@@ -332,7 +333,7 @@ func TestModesResample(t *testing.T) {
 		{"bfloat16", "cpu", "bfloat16", "bfloat16", "bfloat16", "bfloat16"},
 		{"float16", "cpu", "float16", "float16", "float16", "float16"},
 	} {
-		m, err := ParseMode(k.precision, k.autocast)
+		m, err := graph.ParseMode(k.precision, k.autocast)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ type layer interface {
 
 // Pass is one application of an operator.
 type Pass struct {
-	Mode Mode
+	Mode graph.Mode
 	// Draws supplies the noise. If it is nil, stochastic blocks pass their
 	// input on.
 	Draws noise.Draws

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -177,7 +178,7 @@ func TestSequentialNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := input(2, 2, 6, 7)
-	p := &Pass{Mode: Mode{Precision: fp16.Float32}}
+	p := &Pass{Mode: graph.Mode{Precision: fp16.Float32}}
 	if i := differ(forward(t, op.wrap(), p, x, nil), forward(t, other.wrap(), p, x, nil)); i >= 0 {
 		t.Errorf("element %d differs", i)
 	}
@@ -355,7 +356,7 @@ func TestFeatures(t *testing.T) {
 	var names []string
 	var last *tensor.Tensor
 	x := input(1, 2, 5, 5)
-	y, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}, Feature: func(name string, y *tensor.Tensor) {
+	y, err := op.Forward(&Pass{Mode: graph.Mode{Precision: fp16.Float32}, Feature: func(name string, y *tensor.Tensor) {
 		names = append(names, name)
 		last = y
 	}}, x)
@@ -379,7 +380,7 @@ func TestForwardRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 3, 5, 5)); err == nil ||
+	if _, err := op.Forward(&Pass{Mode: graph.Mode{Precision: fp16.Float32}}, input(1, 3, 5, 5)); err == nil ||
 		!strings.Contains(err.Error(), "3 channels: want 2") {
 		t.Errorf("three channels: error %v", err)
 	}
@@ -395,7 +396,7 @@ func TestForwardRefuses(t *testing.T) {
 		if err := initialise(1, b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := forwardOf(b, &Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil ||
+		if _, err := forwardOf(b, &Pass{Mode: graph.Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s padding of a %dx%d image: error %v, want %q", c.mode, c.h, c.h, err, c.want)
 		}
@@ -421,7 +422,7 @@ func TestForwardRefuses(t *testing.T) {
 
 // TestBlockWeights uses a block as a caller from outside does.
 func TestBlockWeights(t *testing.T) {
-	pass := &Pass{Mode: Mode{Precision: fp16.Float32}}
+	pass := &Pass{Mode: graph.Mode{Precision: fp16.Float32}}
 	block := func() module {
 		b, err := newConvBlock("b", 2, 3, convOptions{})
 		if err != nil {
@@ -469,7 +470,7 @@ func TestUndefined(t *testing.T) {
 	}
 	wide := input(1, 2, 5, 5)
 	wide.Format = fp16.Float64
-	if _, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, wide); err == nil ||
+	if _, err := op.Forward(&Pass{Mode: graph.Mode{Precision: fp16.Float32}}, wide); err == nil ||
 		!strings.Contains(err.Error(), "float64") {
 		t.Errorf("float64 numbers in float32: error %v", err)
 	}

@@ -27,7 +27,7 @@ import (
 // it. (An Operator serves any number.)
 type Plan struct {
 	op      *Operator
-	mode    Mode
+	mode    graph.Mode
 	input   fp16.Format // of the inputs that it is compiled for
 	output  fp16.Format // of the operator
 	n, h, w int
@@ -54,11 +54,11 @@ type Plan struct {
 
 // Plan compiles the operator for inputs [n,input_channels,h,w]. It panics if a
 // dimension is not positive.
-func (op *Operator) Plan(mode Mode, n, h, w int) *Plan {
+func (op *Operator) Plan(mode graph.Mode, n, h, w int) *Plan {
 	return op.plan(mode, mode.Wide(), n, h, w, par.Workers())
 }
 
-func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Plan {
+func (op *Operator) plan(mode graph.Mode, input fp16.Format, n, h, w, workers int) *Plan {
 	if op.Config.InputChannels == 0 {
 		panic("operator: an operator is made by Init, Load and their like")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -13,7 +14,7 @@ func BenchmarkPlan(b *testing.B) {
 	for _, s := range []struct{ base, side, n int }{{16, 64, 1}, {64, 64, 1}, {64, 128, 1}} {
 		op := planCase{4, s.base, 3, 3, 3, "gelu", "instance", "gaussian", s.n, s.side, s.side}.operator(b)
 		for _, name := range append([][2]string{{"float32:fast", ""}}, planModes[:6]...) {
-			m, err := ParseMode(name[0], name[1])
+			m, err := graph.ParseMode(name[0], name[1])
 			if err != nil {
 				b.Fatal(err)
 			}

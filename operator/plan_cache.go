@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 )
 
@@ -19,7 +20,7 @@ const mostPlans = 8
 // Borrow returns a plan for inputs [n,input_channels,h,w] and the instruction set in
 // use, which nobody else uses until it is given back: one of those that were, or a
 // new one.
-func (op *Operator) Borrow(mode Mode, n, h, w int) *Plan {
+func (op *Operator) Borrow(mode graph.Mode, n, h, w int) *Plan {
 	c := &op.plans
 	c.mu.Lock()
 	for i, p := range c.idle {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -16,7 +17,7 @@ import (
 func TestBorrow(t *testing.T) {
 	defer asm.Use(asm.ISA())
 	op := planCases[0].operator(t)
-	f32, bf16 := Mode{Precision: fp16.Float32}, Mode{Precision: fp16.BFloat16, Autocast: CUDA2}
+	f32, bf16 := graph.Mode{Precision: fp16.Float32}, graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CUDA2}
 	p := op.Borrow(f32, 1, 4, 6)
 	if q := op.Borrow(f32, 1, 4, 6); q == p {
 		t.Error("one plan for two")
@@ -56,7 +57,7 @@ func TestBorrow(t *testing.T) {
 func TestForget(t *testing.T) {
 	c := planCases[0]
 	op, x := c.operator(t), input(c.n, c.in, c.h, c.w)
-	m, bare := Mode{Precision: fp16.Float32}, op.Bytes()
+	m, bare := graph.Mode{Precision: fp16.Float32}, op.Bytes()
 	var want []float64
 	for range 2 {
 		p := op.Borrow(m, x.N(), x.H(), x.W())
@@ -84,7 +85,7 @@ func TestForget(t *testing.T) {
 func TestPlansAtOnce(t *testing.T) {
 	c := planCases[0]
 	op, x := c.operator(t), input(c.n, c.in, c.h, c.w)
-	m := Mode{Precision: fp16.Float32}
+	m := graph.Mode{Precision: fp16.Float32}
 	want, err := op.Forward(&Pass{Mode: m}, x)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -20,7 +21,7 @@ func BenchmarkPlanCPU(b *testing.B) {
 	} {
 		op := planCase{4, s.base, 3, 3, s.kernel, "gelu", "instance", "", s.n, s.side, s.side}.operator(b)
 		for _, name := range []string{"float32", "float32:fast"} {
-			m, err := ParseMode(name, "")
+			m, err := graph.ParseMode(name, "")
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -88,7 +89,7 @@ func TestPlanGraphs(t *testing.T) {
 			t.Fatalf("trial %d: %v", trial, err)
 		}
 		name := planModes[r.IntN(6)]
-		mode, err := ParseMode(name[0], name[1])
+		mode, err := graph.ParseMode(name[0], name[1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestPlanGraphs(t *testing.T) {
 }
 
 // attempt is Forward, which panics where a padding is greater than the image.
-func attempt(op *Operator, mode Mode, d noise.Draws, x *tensor.Tensor) (y *tensor.Tensor, err error) {
+func attempt(op *Operator, mode graph.Mode, d noise.Draws, x *tensor.Tensor) (y *tensor.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
@@ -160,7 +161,7 @@ func TestPlanNormAndSkip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode, err := ParseMode("float32", "")
+	mode, err := graph.ParseMode("float32", "")
 	if err != nil {
 		t.Fatal(err)
 	}

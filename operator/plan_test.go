@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -92,7 +93,7 @@ func TestPlan(t *testing.T) {
 			x[1].Data[i] = fp16.Float32.Round(2*x[1].Data[i] + 0.3)
 		}
 		for j, name := range planModes {
-			m, err := ParseMode(name[0], name[1])
+			m, err := graph.ParseMode(name[0], name[1])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +161,7 @@ func TestPlanSpecials(t *testing.T) {
 	for k, c := range planCases[:6] {
 		op := c.operator(t)
 		for _, name := range planModes[:8] {
-			m, err := ParseMode(name[0], name[1])
+			m, err := graph.ParseMode(name[0], name[1])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +235,7 @@ func TestPlanAllocates(t *testing.T) {
 			}
 			op := c.operator(t)
 			for _, name := range [][2]string{planModes[0], planModes[1], planModes[4], planModes[6], planModes[7]} {
-				m, err := ParseMode(name[0], name[1])
+				m, err := graph.ParseMode(name[0], name[1])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -272,7 +273,7 @@ func TestPlanAllocations(t *testing.T) {
 	c := planCase{4, 8, 3, 3, 3, "gelu", "instance", "gaussian", 1, 16, 16}
 	op := c.operator(t)
 	for _, name := range planModes[:8] {
-		m, err := ParseMode(name[0], name[1])
+		m, err := graph.ParseMode(name[0], name[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/safetensors"
@@ -118,7 +119,7 @@ func TestBound(t *testing.T) {
 		}
 	}
 	want := convolved(joined, "last", 0)
-	mode := Mode{Precision: fp16.Float32}
+	mode := graph.Mode{Precision: fp16.Float32}
 	y, err := op.Forward(&Pass{Mode: mode}, x)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +135,7 @@ func TestBound(t *testing.T) {
 		t.Errorf("draws %v of %d channels: want one of 7", kinds, channels)
 	}
 	for _, precision := range []string{"float32", "tf32", "bfloat16", "float16", "float64"} {
-		mode, err := ParseMode(precision, "")
+		mode, err := graph.ParseMode(precision, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -88,7 +89,7 @@ func TestProgram(t *testing.T) {
 			x.Data[i] = fp16.Float32.Round(math.Mod(float64(i)*0.37, 2) - 1)
 		}
 		for _, precision := range []string{"float32", "bfloat16", "float64"} {
-			mode, err := ParseMode(precision, "")
+			mode, err := graph.ParseMode(precision, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +108,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func applyOnce(t *testing.T, op *Operator, m Mode, x *tensor.Tensor) *tensor.Tensor {
+func applyOnce(t *testing.T, op *Operator, m graph.Mode, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	d, err := noise.Counter{Seed: 5}.At(1, 0, x.N())
 	if err != nil {
@@ -139,7 +140,7 @@ func TestProgramNorm(t *testing.T) {
 	for i := range x.Data {
 		x.Data[i] = float64(2*(i%2) - 1)
 	}
-	y := applyOnce(t, op, Mode{Precision: fp16.Float32}, x)
+	y := applyOnce(t, op, graph.Mode{Precision: fp16.Float32}, x)
 	for i, v := range y.Data {
 		if want := fp16.Float32.Round(x.Data[i] / math.Sqrt(1.5)); v != want {
 			t.Fatalf("element %d is %v: want %v", i, v, want)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/par/partest"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/norm"
@@ -41,7 +42,7 @@ func TestChangingThreads(t *testing.T) {
 		}),
 	}
 	for i, c := range planCases[:5] {
-		mode, err := ParseMode(planModes[2*i][0], planModes[2*i][1])
+		mode, err := graph.ParseMode(planModes[2*i][0], planModes[2*i][1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -17,11 +18,11 @@ func TestUAFNOPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range []Mode{
+		for _, m := range []graph.Mode{
 			{Precision: fp16.Float32},
 			{Precision: fp16.TF32},
-			{Precision: fp16.BFloat16, Autocast: CPU2},
-			{Precision: fp16.Float16, Autocast: CUDA2},
+			{Precision: fp16.BFloat16, Autocast: graph.CPU2},
+			{Precision: fp16.Float16, Autocast: graph.CUDA2},
 		} {
 			draws := func() noise.Draws {
 				d, err := noise.Counter{Seed: 1}.At(1, 0, c.input.N())

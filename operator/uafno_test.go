@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -102,7 +103,7 @@ func TestUAFNOTorch(t *testing.T) {
 		if got := weightsDigest(op); got != c.Weights {
 			t.Errorf("%d: weights of seed %d have the digest %s: want PyTorch's %s", k, c.Seed, got, c.Weights)
 		}
-		y, err := op.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, c.input)
+		y, err := op.Forward(&Pass{Mode: graph.Mode{Precision: fp16.Float32}}, c.input)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func TestUAFNOTorch(t *testing.T) {
 				k, ours, torch)
 		}
 		wide := tensor.Of(fp16.Float64, c.input.Data, c.input.Shape...)
-		y, err = op.Forward(&Pass{Mode: Mode{Precision: fp16.Float64}}, wide)
+		y, err = op.Forward(&Pass{Mode: graph.Mode{Precision: fp16.Float64}}, wide)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,7 @@ func TestUAFNOAutocast(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
-		pass := &Pass{Mode: Mode{Precision: fp16.BFloat16, Autocast: CPU2}, Feature: func(name string, y *tensor.Tensor) {
+		pass := &Pass{Mode: graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU2}, Feature: func(name string, y *tensor.Tensor) {
 			if want, ok := c.Types[name]; ok && want != y.Format.String() {
 				t.Errorf("%d: %s is %v: want PyTorch's %s", k, name, y.Format, want)
 			}

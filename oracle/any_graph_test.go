@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/report"
@@ -44,7 +45,7 @@ func anyGraph(t *testing.T, lines ...string) *operator.Operator {
 
 // device steps two realizations; from step `from` on with another operator and another configuration.
 func device(
-	t *testing.T, op, other *operator.Operator, c, otherwise rollout.Config, mode operator.Mode, steps, from int,
+	t *testing.T, op, other *operator.Operator, c, otherwise rollout.Config, mode graph.Mode, steps, from int,
 ) *rollout.States {
 	t.Helper()
 	s := &rollout.States{M: 2, T: steps + 1, C: 3, H: 16, W: 16, Format: fp16.Float32}
@@ -114,7 +115,7 @@ func TestAnyGraph(t *testing.T) {
 		for _, precision := range []string{"float32", "bfloat16"} {
 			t.Run(name+"/"+precision, func(t *testing.T) {
 				t.Parallel()
-				mode, err := operator.ParseMode(precision, "")
+				mode, err := graph.ParseMode(precision, "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -170,7 +171,7 @@ func TestAnyGraphUnknown(t *testing.T) {
 	op := anyGraph(t, `conv first input {"out_channels":8,"kernel_size":3}`, `floor steps first`,
 		`conv last steps {"out_channels":3,"kernel_size":3}`)
 	c := rollout.Config{Policy: rollout.Autoregressive, EngineBatch: 2}
-	mode := operator.Mode{Precision: fp16.Float32}
+	mode := graph.Mode{Precision: fp16.Float32}
 	r, err := Check(t.Context(), op, device(t, op, op, c, c, mode, 2, 9), Claim{Mode: mode, Rollout: c})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -16,7 +17,7 @@ import (
 
 // Claim says what a device is claimed to have computed, for [Check].
 type Claim struct {
-	Mode operator.Mode
+	Mode graph.Mode
 	// Rollout has the policy and its parameters, the post-processing, the
 	// seed of the noise and the engine batch. Its Timesteps and Realizations
 	// may be 0 and are those of the trajectory.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
@@ -24,7 +25,7 @@ func (r *recorder) Fatalf(format string, args ...any) { r.failed = fmt.Sprintf(f
 // and one wrong number fails at its step and place.
 func TestCheckIsCheckCase(t *testing.T) {
 	c := rig.OpenCase(t, "no_norm_no_noise")
-	mode := operator.Mode{Precision: fp16.Float32}
+	mode := graph.Mode{Precision: fp16.Float32}
 	want, err := CheckCase(context.Background(), c, CheckOptions{Mode: mode})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestCheckErrors(t *testing.T) {
 		{states(2, 1, 3), Claim{Noise: "none"}, "claim: trajectory: 1 state: want at least 2 to check a step"},
 		{odd, Claim{Noise: "none"}, "claim: trajectory: element 7 is 0.1: want float32 numbers, as float32 claims"},
 	} {
-		k.claim.Mode = operator.Mode{Precision: fp16.Float32}
+		k.claim.Mode = graph.Mode{Precision: fp16.Float32}
 		if _, err := Check(context.Background(), op, k.states, k.claim); err == nil || err.Error() != k.want {
 			t.Errorf("error %v, want %s", err, k.want)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -24,9 +25,9 @@ type plain struct {
 	narrow bool
 }
 
-func newPlain(op *operator.Operator, m operator.Mode) *plain {
+func newPlain(op *operator.Operator, m graph.Mode) *plain {
 	p := &plain{half: m.Precision, config: op.Config, params: map[string]*operator.Param{},
-		narrow: m.Autocast == operator.CPU113}
+		narrow: m.Autocast == graph.CPU113}
 	for _, w := range op.Params() {
 		p.params[w.Name] = w
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
@@ -28,7 +29,7 @@ func TestAutocastPolicies(t *testing.T) {
 			if set == "1.13-bfloat16" {
 				autocast = "cpu:1.13"
 			}
-			m, err := operator.ParseMode(precision, autocast)
+			m, err := graph.ParseMode(precision, autocast)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +74,7 @@ func TestAutocastPolicies(t *testing.T) {
 	}
 }
 
-func checkPolicy(t *testing.T, name string, config rollout.Config, m operator.Mode, f *safetensors.File) {
+func checkPolicy(t *testing.T, name string, config rollout.Config, m graph.Mode, f *safetensors.File) {
 	t.Helper()
 	y, theirs := planes(t, f, "y"), planes(t, f, "out")
 	y.Format = m.Precision
@@ -95,7 +96,7 @@ func checkPolicy(t *testing.T, name string, config rollout.Config, m operator.Mo
 			c = 1 - config.Alpha
 		}
 		c = float64(float32(c))
-		if m.Autocast == operator.CPU113 {
+		if m.Autocast == graph.CPU113 {
 			c = m.Precision.Round(c)
 		}
 		product := c * y.Data[i] // exact
@@ -115,7 +116,7 @@ func checkPolicy(t *testing.T, name string, config rollout.Config, m operator.Mo
 
 // stepTo steps x once, with an operator that returns y: its input holds both, as
 // channels, and its weights pick y.
-func stepTo(t *testing.T, config rollout.Config, m operator.Mode, x, y *tensor.Tensor) *tensor.Tensor {
+func stepTo(t *testing.T, config rollout.Config, m graph.Mode, x, y *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	c := x.C()
 	op, err := operator.Init(operator.Config{BaseChannels: 2 * c, InputChannels: 2 * c, OutputChannels: 2 * c,

@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -56,15 +56,15 @@ type stepDistances struct {
 // more than 0.3 of the distance to float32 steps; the cases that are farther
 // are explained one by one. CUDA's rules must be farther.
 func TestAutocastSteps(t *testing.T) {
-	rig.AutocastCases(t, func(t *testing.T, name string, c *rollout.Case, m operator.Mode) {
-		distance := func(m operator.Mode) float64 {
+	rig.AutocastCases(t, func(t *testing.T, name string, c *rollout.Case, m graph.Mode) {
+		distance := func(m graph.Mode) float64 {
 			r, err := CheckOneStep(c, OneStepOptions{Mode: m, Noise: "tape"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return float64(r.All.RMSOverStd)
 		}
-		half, wide := distance(m), distance(operator.Mode{Precision: fp16.Float32})
+		half, wide := distance(m), distance(graph.Mode{Precision: fp16.Float32})
 		if explained := farther[name]; explained != nil {
 			scatter, plain := plainSteps(t, c, m)
 			s := stepDistances{half / wide, plain / wide, scatter / wide}
@@ -80,7 +80,7 @@ func TestAutocastSteps(t *testing.T) {
 		if c.Operator.GridSize > 16 {
 			return // costs too much, and TestBFloat16Case is the same operator
 		}
-		cuda := distance(operator.Mode{Precision: m.Precision, Autocast: operator.CUDA2})
+		cuda := distance(graph.Mode{Precision: m.Precision, Autocast: graph.CUDA2})
 		t.Logf("%-42s CUDA's rules: %.4f", name, cuda/wide)
 		if !(cuda > 1.15*half) {
 			t.Errorf("CUDA's rules are %.3f of float32's distance away, the CPU's %.3f: want them farther", cuda/wide, half/wide)
@@ -90,7 +90,7 @@ func TestAutocastSteps(t *testing.T) {
 
 // plainSteps returns the RMS distance of a plain device's steps from ours and
 // from the recorded ones, over the trajectory's std.
-func plainSteps(t *testing.T, c *rollout.Case, m operator.Mode) (ours, recorded float64) {
+func plainSteps(t *testing.T, c *rollout.Case, m graph.Mode) (ours, recorded float64) {
 	t.Helper()
 	op, err := c.NewOperator()
 	if err != nil {
@@ -140,10 +140,10 @@ func plainSteps(t *testing.T, c *rollout.Case, m operator.Mode) (ours, recorded 
 }
 
 // policy is a step's last part, written down once more.
-func policy(c rollout.Config, m operator.Mode, x, out *tensor.Tensor) *tensor.Tensor {
+func policy(c rollout.Config, m graph.Mode, x, out *tensor.Tensor) *tensor.Tensor {
 	half := out.Format
 	constant := func(v float64) float64 {
-		if v = float64(float32(v)); m.Autocast == operator.CPU113 {
+		if v = float64(float32(v)); m.Autocast == graph.CPU113 {
 			v = half.Round(v)
 		}
 		return v

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
@@ -30,7 +31,7 @@ import (
 // CheckOptions says what a device is claimed to have computed, and how much
 // work the check may be.
 type CheckOptions struct {
-	Mode operator.Mode
+	Mode graph.Mode
 	// Noise is one of rollout.Case.OpenStream's names, "" for what the case
 	// says, or "unknown" for a stream that cannot be reproduced.
 	Noise string

@@ -3,7 +3,7 @@ package oracle
 import (
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/rig"
 )
 
@@ -15,7 +15,7 @@ func TestClaimedNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode, err := operator.ParseMode("float32", "")
+	mode, err := graph.ParseMode("float32", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
@@ -12,7 +13,7 @@ import (
 
 // gpu stands for your program: it rolls an operator out in float16 and returns
 // the states that it wrote.
-func gpu(op *operator.Operator, config rollout.Config, mode operator.Mode) *rollout.States {
+func gpu(op *operator.Operator, config rollout.Config, mode graph.Mode) *rollout.States {
 	s := &rollout.States{M: config.Realizations, T: config.Timesteps, C: 3, H: 32, W: 32, Format: mode.Wide()}
 	s.Data = make([]float64, s.M*s.T*s.CHW())
 	e := &rollout.Engine{
@@ -33,7 +34,7 @@ func gpu(op *operator.Operator, config rollout.Config, mode operator.Mode) *roll
 	return s
 }
 
-func none(op *operator.Operator, mode operator.Mode) *rollout.Stream {
+func none(op *operator.Operator, mode graph.Mode) *rollout.Stream {
 	s, err := new(rollout.Case).OpenStream("none", op, mode)
 	if err != nil {
 		log.Fatal(err)
@@ -63,7 +64,7 @@ func ExampleCheck() {
 		log.Fatal(err)
 	}
 	config := rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 6, Realizations: 2}
-	mode, err := operator.ParseMode("float16", "cuda")
+	mode, err := graph.ParseMode("float16", "cuda")
 	if err != nil {
 		log.Fatal(err)
 	}

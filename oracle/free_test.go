@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/rig"
 )
 
@@ -32,7 +32,7 @@ func TestFreeRunning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: fp16.Float32}, Noise: "torch-cpu"})
+		one, err := CheckOneStep(c, OneStepOptions{Mode: graph.Mode{Precision: fp16.Float32}, Noise: "torch-cpu"})
 		if err != nil {
 			t.Fatal(err)
 		}

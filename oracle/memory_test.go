@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -31,7 +32,7 @@ func peakOf(t *testing.T, steps int) int64 {
 	for k := range x.Data {
 		x.Data[k] = fp16.Float32.Round(float64(measure.Mix64(uint64(k))%1000)/250 - 2)
 	}
-	mode := operator.Mode{Precision: fp16.Float32}
+	mode := graph.Mode{Precision: fp16.Float32}
 	step := rollout.Stepper{Operator: op, Config: ro, Mode: mode}
 	for i := 1; i <= steps; i++ {
 		d, err := noise.Counter{}.At(i, 0, 1)

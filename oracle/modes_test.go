@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -19,7 +19,7 @@ import (
 // none of it by luck: other rules are farther.
 func TestBFloat16Case(t *testing.T) {
 	c := rig.OpenCase(t, "seed_small_bf16")
-	distance := func(mode operator.Mode) float64 {
+	distance := func(mode graph.Mode) float64 {
 		r, err := CheckOneStep(c, OneStepOptions{Mode: mode, Noise: "torch-cpu"})
 		if err != nil {
 			t.Fatal(err)
@@ -31,11 +31,11 @@ func TestBFloat16Case(t *testing.T) {
 	if whole < 6e-3 || whole > 8e-3 {
 		t.Errorf("distance to float32 %.3g of the std: want about 6.8e-3", whole)
 	}
-	cpu := distance(operator.Mode{Precision: fp16.BFloat16, Autocast: operator.CPU113})
+	cpu := distance(graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU113})
 	if !(cpu <= 0.3*whole) {
 		t.Errorf("distance to bfloat16 %.3g of the std, to float32 %.3g: want at most 0.3 of it", cpu, whole)
 	}
-	if cuda := distance(operator.Mode{Precision: fp16.BFloat16, Autocast: operator.CUDA113}); !(cuda > 1.15*cpu) {
+	if cuda := distance(graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CUDA113}); !(cuda > 1.15*cpu) {
 		t.Errorf("the rules of cuda are as close as those of the cpu: %.3g, %.3g", cuda, cpu)
 	}
 }
@@ -47,7 +47,7 @@ func float32WithHalfNoise(t *testing.T, c *rollout.Case) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := c.OpenStream("torch-cpu", op, operator.Mode{Precision: fp16.BFloat16, Autocast: operator.CPU113})
+	stream, err := c.OpenStream("torch-cpu", op, graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU113})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func float32WithHalfNoise(t *testing.T, c *rollout.Case) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}}
+	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: graph.Mode{Precision: fp16.Float32}}
 	a := diff.NewAccumulator(traj.Format, diff.Std(traj.Data))
 	for k, b := range c.Rollout.EngineBatches() {
 		for step := 1; step < traj.T; step++ {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/report"
@@ -25,7 +25,7 @@ func TestNaNSaysNoError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode := operator.Mode{Precision: fp16.Float32}
+	mode := graph.Mode{Precision: fp16.Float32}
 	stream, err := c.OpenStream("", op, mode)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -15,7 +16,7 @@ import (
 
 // OneStepOptions says how a case is stepped.
 type OneStepOptions struct {
-	Mode  operator.Mode
+	Mode  graph.Mode
 	Noise string // rollout.Case.OpenStream's names; "" is what the case says
 	Batch int    // realizations per application of the operator, 0 for the engine batch; never changes a bit
 	// Progress, if not nil, is called after each step of a state batch.
@@ -138,7 +139,7 @@ type oneStepSums struct {
 	digest              *rollout.Digest
 }
 
-func newOneStepSums(traj, truth *rollout.States, mode operator.Mode) *oneStepSums {
+func newOneStepSums(traj, truth *rollout.States, mode graph.Mode) *oneStepSums {
 	std := diff.Std(traj.Data)
 	s := &oneStepSums{
 		traj: traj, truth: truth, all: diff.NewAccumulator(traj.Format, std), ours: diff.NewAccumulator(fp16.Float64, std),
@@ -178,7 +179,7 @@ func (s *oneStepSums) into(r *OneStep) {
 }
 
 // recordedStates returns the trajectory, and its float64 truth if there is one.
-func recordedStates(c *rollout.Case, mode operator.Mode) (traj, truth *rollout.States, err error) {
+func recordedStates(c *rollout.Case, mode graph.Mode) (traj, truth *rollout.States, err error) {
 	if traj, err = c.ReadTrajectory(); err != nil {
 		return nil, nil, err
 	}
@@ -200,7 +201,7 @@ func recordedStates(c *rollout.Case, mode operator.Mode) (traj, truth *rollout.S
 
 // stateFormat returns the format of recorded states after the first: the mode's, or the
 // wide one if they are no such numbers.
-func stateFormat(c rollout.Config, op *operator.Operator, m operator.Mode, x []float64) fp16.Format {
+func stateFormat(c rollout.Config, op *operator.Operator, m graph.Mode, x []float64) fp16.Format {
 	f := c.StateFormat(op.Output(m))
 	for _, v := range x {
 		if v == v && !f.Holds(v) {

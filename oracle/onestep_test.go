@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
@@ -50,7 +50,7 @@ func TestRecordedCases(t *testing.T) {
 			streams = append(streams, "tape")
 		}
 		for _, stream := range streams {
-			r, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: fp16.Float32}, Noise: stream})
+			r, err := CheckOneStep(c, OneStepOptions{Mode: graph.Mode{Precision: fp16.Float32}, Noise: stream})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestRecordedCases(t *testing.T) {
 		}
 		// Truth itself, from float32 states and noise: float64 arithmetic of
 		// two orders of summation, so agreement to many digits.
-		r, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: fp16.Float64}})
+		r, err := CheckOneStep(c, OneStepOptions{Mode: graph.Mode{Precision: fp16.Float64}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestDigestStable(t *testing.T) {
 		for _, threads := range []int{1, 2, 5} {
 			runtime.GOMAXPROCS(threads)
 			for _, batch := range []int{0, 1, 2} {
-				r, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: p}, Batch: batch})
+				r, err := CheckOneStep(c, OneStepOptions{Mode: graph.Mode{Precision: p}, Batch: batch})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,7 +165,7 @@ func TestOneStepSees(t *testing.T) {
 	raw := tensor.Bytes()
 	clean := slices.Clone(raw)
 	check := func() *OneStep {
-		r, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: fp16.Float32}})
+		r, err := CheckOneStep(c, OneStepOptions{Mode: graph.Mode{Precision: fp16.Float32}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,14 +195,14 @@ func TestOneStepSees(t *testing.T) {
 	// seed does not.
 	c.Rollout.BaseSeed++
 	if r, err := CheckOneStep(c, OneStepOptions{
-		Mode: operator.Mode{Precision: fp16.Float32}, Noise: "torch-cpu",
+		Mode: graph.Mode{Precision: fp16.Float32}, Noise: "torch-cpu",
 	}); err != nil || r.All.RMSOverStd < 1e-3 {
 		t.Errorf("another seed goes unnoticed: %v, %v", r.All.RMSOverStd, err)
 	}
 }
 
 func TestOneStepRefuses(t *testing.T) {
-	float32Mode := operator.Mode{Precision: fp16.Float32}
+	float32Mode := graph.Mode{Precision: fp16.Float32}
 	for _, k := range []struct {
 		what, want string
 		edit       func(c *rollout.Case)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -70,7 +70,7 @@ func TestFailedReads(t *testing.T) {
 		{rig.Testdata("rollouts", "no_norm_no_noise"), "float32"},
 		{rig.Testdata("rollouts", "autoregressive_batch_relu"), "float32"},
 	} {
-		mode, err := operator.ParseMode(c.precision, "")
+		mode, err := graph.ParseMode(c.precision, "")
 		if err != nil {
 			t.Fatal(err)
 		}

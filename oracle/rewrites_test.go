@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -29,7 +29,7 @@ func TestRewrites(t *testing.T) {
 		for _, precision := range []string{"float32", "bfloat16"} {
 			t.Run(name+"/"+precision, func(t *testing.T) {
 				t.Parallel()
-				mode, err := operator.ParseMode(precision, "")
+				mode, err := graph.ParseMode(precision, "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -211,7 +212,7 @@ func otherScenes() []scene {
 			if e.Machine.Nodes[i].Name != conv0 {
 				return nil, nil
 			}
-			return e.Machine.Plain(&emulate.Device{Mode: operator.Mode{Precision: fp16.TF32}}, i, in, nil)
+			return e.Machine.Plain(&emulate.Device{Mode: graph.Mode{Precision: fp16.TF32}}, i, in, nil)
 		}
 		return rig.Record(t, e, d, 2, 0).Examine(t, chain.Layers, "2")
 	}})

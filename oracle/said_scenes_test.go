@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -151,7 +152,7 @@ func structureScenes() []scene {
 		start("start as given", func(s *rollout.States, x []float64) { copy(s.At(0, 0), x) }),
 		start("stored early", func(s *rollout.States, _ []float64) { copy(s.At(0, 0), s.At(0, 1)) }),
 		{"recorded start", func(t *testing.T) *report.Report {
-			e := rig.NewExam(t, rig.OpenCase(t, "seed_small"), operator.Mode{Precision: fp16.Float32}, "")
+			e := rig.NewExam(t, rig.OpenCase(t, "seed_small"), graph.Mode{Precision: fp16.Float32}, "")
 			rig.Do(t, e, noisestat.ReadMasks, structure.Check)
 			return e.Report
 		}},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -26,7 +27,7 @@ func TestStaleTile(t *testing.T) {
 	for _, precision := range []string{"float32", "float16"} {
 		t.Run(precision, func(t *testing.T) {
 			t.Parallel()
-			mode, err := operator.ParseMode(precision, "")
+			mode, err := graph.ParseMode(precision, "")
 			if err != nil {
 				t.Fatal(err)
 			}

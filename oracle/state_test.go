@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -31,7 +32,7 @@ func TestHalfStates(t *testing.T) {
 	for _, c := range []struct{ precision, autocast, state string }{
 		{"float16", "cuda", "float16"}, {"bfloat16", "cpu", "bfloat16"}, {"float32", "", "float16"},
 	} {
-		mode, err := operator.ParseMode(c.precision, c.autocast)
+		mode, err := graph.ParseMode(c.precision, c.autocast)
 		if err != nil {
 			t.Fatal(err)
 		}

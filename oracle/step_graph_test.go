@@ -11,7 +11,6 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -209,7 +208,7 @@ func storing(g *graph.Graph, in []*tensor.Tensor, results []string) ([]*tensor.T
 // rounding shows without the other.
 func TestFewerRoundings(t *testing.T) {
 	t.Parallel()
-	mode, err := operator.ParseMode("bfloat16", "cpu")
+	mode, err := graph.ParseMode("bfloat16", "cpu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,9 +261,9 @@ func earlier(k, by int) func(*rollout.Case, int, int, []*tensor.Tensor) {
 func TestStepGraph(t *testing.T) {
 	t.Parallel()
 	for _, precision := range []string{"float32", "bfloat16"} {
-		mode, err := operator.ParseMode(precision, "cpu")
+		mode, err := graph.ParseMode(precision, "cpu")
 		if precision == "float32" {
-			mode, err = operator.ParseMode(precision, "")
+			mode, err = graph.ParseMode(precision, "")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -350,7 +349,7 @@ func negated(x *tensor.Tensor) *tensor.Tensor {
 // it makes are not judged, and the others are.
 func TestStepGraphUnknown(t *testing.T) {
 	t.Parallel()
-	mode, _ := operator.ParseMode("float32", "")
+	mode, _ := graph.ParseMode("float32", "")
 	text := strings.Replace(stepGraph, `{"op": "add", "name": "next", "in": ["moved", "a"]}`,
 		`{"op": "add", "name": "nearly", "in": ["moved", "a"]}, {"op": "round", "name": "next", "in": ["nearly"]}`, 1)
 	for _, spoiled := range []bool{false, true} {
@@ -459,8 +458,8 @@ func TestStepGraphRefused(t *testing.T) {
 // TestFloat64Chains: a claim of float64 is no pass of steps that are judged as chains, whose kernels have float32 sums.
 func TestFloat64Chains(t *testing.T) {
 	t.Parallel()
-	wide, _ := operator.ParseMode("float64", "")
-	float32s, _ := operator.ParseMode("float32", "")
+	wide, _ := graph.ParseMode("float64", "")
+	float32s, _ := graph.ParseMode("float32", "")
 	dir := t.TempDir()
 	stepCaseAt(t, dir, stepGraph)
 	ofGraph, err := CheckCase(t.Context(), stepDevice(t, dir, float32s, nil), CheckOptions{Mode: wide})

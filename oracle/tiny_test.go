@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -41,7 +42,7 @@ func TestTinyOperators(t *testing.T) {
 		for k, name := range []string{"float32", "tf32", "float16", "bfloat16", "float32", "float16"} {
 			size := []float64{1, 0.01}[k/4] // of the errors
 			t.Run(fmt.Sprintf("%d/%s/%v", i, name, size), func(t *testing.T) {
-				mode, err := operator.ParseMode(name, "")
+				mode, err := graph.ParseMode(name, "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/rig"
@@ -26,7 +27,7 @@ func TestUAFNOOneStep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := CheckOneStep(c, OneStepOptions{Mode: operator.Mode{Precision: fp16.Float32}, Noise: stream})
+			r, err := CheckOneStep(c, OneStepOptions{Mode: graph.Mode{Precision: fp16.Float32}, Noise: stream})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +57,7 @@ func TestUAFNOCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := CheckCase(t.Context(), c, CheckOptions{Mode: operator.Mode{Precision: fp16.Float32}})
+		r, err := CheckCase(t.Context(), c, CheckOptions{Mode: graph.Mode{Precision: fp16.Float32}})
 		if err != nil {
 			t.Fatal(err)
 		}

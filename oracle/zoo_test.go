@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -39,7 +39,7 @@ func TestZoo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mode, err := operator.ParseMode(c.Rollout.Precision, c.Rollout.Autocast)
+			mode, err := graph.ParseMode(c.Rollout.Precision, c.Rollout.Autocast)
 			if err != nil {
 				t.Fatal(err)
 			}

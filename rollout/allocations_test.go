@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -28,7 +29,7 @@ func TestStepAllocates(t *testing.T) {
 	}
 	for _, policy := range []Policy{Autoregressive, Residual, Convex} {
 		for _, precision := range []string{"float32", "float16"} {
-			mode, err := operator.ParseMode(precision, "")
+			mode, err := graph.ParseMode(precision, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 )
 
 const caseDir = "../testdata/rollouts/autoregressive_batch_relu"
@@ -227,7 +227,7 @@ func TestStreamNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := c.OpenStream(k.name, op, operator.Mode{Precision: fp16.Float32})
+		s, err := c.OpenStream(k.name, op, graph.Mode{Precision: fp16.Float32})
 		want, refused := strings.CutPrefix(k.want, "!")
 		switch {
 		case refused && (err == nil || !strings.HasPrefix(err.Error(), want)):
@@ -265,7 +265,7 @@ func TestDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := c.OpenStream("", op, operator.Mode{Precision: fp16.Float32}); err != nil || s.Name != k.want {
+		if s, err := c.OpenStream("", op, graph.Mode{Precision: fp16.Float32}); err != nil || s.Name != k.want {
 			t.Errorf("%+v: stream %+v, error %v", k, s, err)
 		}
 	}
@@ -325,7 +325,7 @@ func TestMKLDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := c.OpenStream(k.name, op, operator.Mode{Precision: fp16.Float32})
+		s, err := c.OpenStream(k.name, op, graph.Mode{Precision: fp16.Float32})
 		want, refused := strings.CutPrefix(k.want, "!")
 		if refused && (err == nil || !strings.HasPrefix(err.Error(), want)) || !refused && (err != nil || s.Name != want) {
 			t.Errorf("%+v: stream %+v, error %v", k, s, err)

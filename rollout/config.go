@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/strict"
-	"github.com/refrun/refrun/operator"
 )
 
 // Policy says how the next state follows from the state X and the operator's
@@ -119,10 +119,10 @@ func (c Config) check() (field string, err error) {
 	default:
 		return "normalization", fmt.Errorf("%.60q: want minmax, zscore or none", c.Normalization)
 	}
-	if _, err := operator.ParseAutocast(c.Autocast); err != nil {
+	if _, err := graph.ParseAutocast(c.Autocast); err != nil {
 		return "autocast", err
 	}
-	if _, err := operator.ParseMode(c.Precision, ""); err != nil {
+	if _, err := graph.ParseMode(c.Precision, ""); err != nil {
 		return "precision", err
 	}
 	if err := CheckState(c.State); err != nil {

@@ -6,6 +6,7 @@ import (
 	"log"
 	"math"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -28,7 +29,7 @@ func ExampleEngine_Run() {
 	}
 	config := rollout.Config{Policy: rollout.Residual, Dt: 0.1, Timesteps: 11, Realizations: 2, BaseSeed: 5}
 	shape := rollout.Shape{C: 3, H: 16, W: 16}
-	mode, err := operator.ParseMode("bfloat16", "cuda")
+	mode, err := graph.ParseMode("bfloat16", "cuda")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func ExampleStepper_Step() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mode, err := operator.ParseMode(c.Rollout.Precision, "")
+	mode, err := graph.ParseMode(c.Rollout.Precision, "")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestStepGraph(t *testing.T) {
 	}
 	for _, name := range [][2]string{{"float64", ""}, {"float32", ""}, {"tf32", ""}, {"float16", "cuda"},
 		{"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float16", "cuda:1.13"}, {"bfloat16", "cpu:1.13"}} {
-		mode, err := operator.ParseMode(name[0], name[1])
+		mode, err := graph.ParseMode(name[0], name[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/safetensors"
 )
@@ -39,7 +40,7 @@ func jobOf(t testing.TB, c *Case, shape Shape, path string) *Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := c.OpenStream("", op, operator.Mode{Precision: fp16.Float32})
+	stream, err := c.OpenStream("", op, graph.Mode{Precision: fp16.Float32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func jobOf(t testing.TB, c *Case, shape Shape, path string) *Job {
 		t.Fatal(err)
 	}
 	j := &Job{
-		Engine: &Engine{Stepper: Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}},
+		Engine: &Engine{Stepper: Stepper{Operator: op, Config: c.Rollout, Mode: graph.Mode{Precision: fp16.Float32}},
 			Stream: stream, Shape: shape, Start: func(int) []float64 { return x0 }},
 		Path: path, Store: fp16.Float32, Identity: [][2]string{{"case", "a"}, {"base_seed", "3"}},
 	}
@@ -165,7 +166,7 @@ func TestResumeHalf(t *testing.T) {
 				{Op: "conv", Name: "c", OutChannels: 2, KernelSize: 3}}}
 			c.Rollout.Policy, c.Rollout.Normalization = Autoregressive, ""
 		})
-		j.Mode = operator.Mode{Precision: fp16.BFloat16, Autocast: operator.CUDA2}
+		j.Mode = graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CUDA2}
 		return j
 	}
 	want, err := half("").Run(context.Background())
@@ -333,7 +334,7 @@ func TestEngineFollowsRecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stream, err := c.OpenStream("torch-cpu", op, operator.Mode{Precision: fp16.Float32})
+		stream, err := c.OpenStream("torch-cpu", op, graph.Mode{Precision: fp16.Float32})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +347,7 @@ func TestEngineFollowsRecording(t *testing.T) {
 			t.Fatal(err)
 		}
 		worst, seen := 0.0, 0
-		e := &Engine{Stepper: Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}},
+		e := &Engine{Stepper: Stepper{Operator: op, Config: c.Rollout, Mode: graph.Mode{Precision: fp16.Float32}},
 			Stream: stream, Shape: Shape{traj.C, traj.H, traj.W}, Start: func(int) []float64 { return x0 },
 			Sinks: []Sink{stateFunc(func(t, m int, x []float64) {
 				for i, w := range traj.At(m, t) {

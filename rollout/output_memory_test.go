@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
@@ -63,7 +64,7 @@ func TestActivations(t *testing.T) {
 		for i := range x.Data {
 			x.Data[i] = float64(i%7) - 3
 		}
-		if _, err := op.Forward(&operator.Pass{Mode: operator.Mode{Precision: fp16.Float32}, Feature: see}, x); err != nil {
+		if _, err := op.Forward(&operator.Pass{Mode: graph.Mode{Precision: fp16.Float32}, Feature: see}, x); err != nil {
 			t.Fatal(err)
 		}
 		runtime.KeepAlive(x)
@@ -89,7 +90,7 @@ func TestWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kernels are made at the first use.
-	if _, err := op.Forward(&operator.Pass{Mode: operator.Mode{Precision: fp16.Float32}},
+	if _, err := op.Forward(&operator.Pass{Mode: graph.Mode{Precision: fp16.Float32}},
 		tensor.New(fp16.Float32, 1, 3, 4, 4)); err != nil {
 		t.Fatal(err)
 	}

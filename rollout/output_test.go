@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -25,7 +26,7 @@ func TestWideOutput(t *testing.T) {
 	}
 	round := fp16.Float32.Round
 	for _, precision := range []string{"bfloat16", "float16"} {
-		m, err := operator.ParseMode(precision, "cpu")
+		m, err := graph.ParseMode(precision, "cpu")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -29,7 +30,7 @@ func overflowing(t *testing.T, precision string) *Engine {
 			}
 		}
 	}
-	mode, err := operator.ParseMode(precision, "")
+	mode, err := graph.ParseMode(precision, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestStateFormat(t *testing.T) {
 		{Autoregressive, "tf32:away", "tf32:away/state-float32/noise-none"},
 		{Convex, "float64", "float64/state-float64/noise-none"},
 	} {
-		m, err := operator.ParseMode(k.precision, "")
+		m, err := graph.ParseMode(k.precision, "")
 		if err != nil {
 			t.Fatal(err)
 		}

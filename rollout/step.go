@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -15,7 +16,7 @@ import (
 type Stepper struct {
 	Operator *operator.Operator
 	Config   Config // of which a step needs the policy, the post-processing and State
-	Mode     operator.Mode
+	Mode     graph.Mode
 	// Batch is how many realizations the operator is applied to at once; 0
 	// means the whole engine batch, which is what a coupled operator always gets. It
 	// changes memory and speed, never a bit.
@@ -129,7 +130,7 @@ func (c Config) StateFormat(out fp16.Format) fp16.Format {
 
 // StartFormat returns the format of the initial states: the widest of the mode, unless
 // State says another.
-func (c Config) StartFormat(m operator.Mode) fp16.Format {
+func (c Config) StartFormat(m graph.Mode) fp16.Format {
 	if c.State == "" {
 		return m.Wide()
 	}
@@ -139,13 +140,13 @@ func (c Config) StartFormat(m operator.Mode) fp16.Format {
 // ModeName returns the canonical name of how a rollout is computed: precision,
 // autocast, state and noise, such as
 // "float16/autocast-cuda/state-float32/noise-counter".
-func (c Config) ModeName(op *operator.Operator, m operator.Mode, s *Stream) string {
+func (c Config) ModeName(op *operator.Operator, m graph.Mode, s *Stream) string {
 	return fmt.Sprintf("%v/state-%v/noise-%s", m, c.StateFormat(op.Output(m)), s.Name)
 }
 
 // work is the memory of a step.
 type work struct {
-	mode    operator.Mode
+	mode    graph.Mode
 	config  Config
 	x, next tensor.Tensor // of the part at work
 	shared  *sharedDraws
@@ -211,7 +212,7 @@ func (w *work) piece(i int) {
 }
 
 // update applies the policy of c to x and out.
-func update(next, x, out *tensor.Tensor, c Config, m operator.Mode) {
+func update(next, x, out *tensor.Tensor, c Config, m graph.Mode) {
 	w := workPool.Get().(*work)
 	defer w.put()
 	w.mode, w.config = m, c

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/judges/bigref"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -45,7 +45,7 @@ func TestUpdate(t *testing.T) {
 	} {
 		c.Policy = p.policy
 		next := tensor.Like(x)
-		update(next, x, o, c, operator.Mode{Precision: fp16.Float32})
+		update(next, x, o, c, graph.Mode{Precision: fp16.Float32})
 		for i := range x.Data {
 			if want := p.want(x.Data[i], o.Data[i]); !same(next.Data[i], want) {
 				t.Fatalf("%s: X %v, O %v gives %v, want %v", p.policy, x.Data[i], o.Data[i], next.Data[i], want)
@@ -57,7 +57,7 @@ func TestUpdate(t *testing.T) {
 	X, O, Y := tensor.New(fp16.Float64, 1, 1, 1, 1), tensor.New(fp16.Float64, 1, 1, 1, 1),
 		tensor.New(fp16.Float64, 1, 1, 1, 1)
 	O.Data[0] = 1
-	update(Y, X, O, c, operator.Mode{Precision: fp16.Float64})
+	update(Y, X, O, c, graph.Mode{Precision: fp16.Float64})
 	if Y.Data[0] != 0.01 {
 		t.Errorf("float64 residual step of 0.01 is %v", Y.Data[0])
 	}
@@ -81,7 +81,7 @@ func TestHalfPolicies(t *testing.T) {
 		{"bfloat16", "cuda:1.13", fp16.BFloat16, false}, {"bfloat16", "cpu", fp16.BFloat16, false},
 		{"bfloat16", "cpu:1.13", fp16.BFloat16, true},
 	} {
-		m, err := operator.ParseMode(k.precision, k.autocast)
+		m, err := graph.ParseMode(k.precision, k.autocast)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,11 +140,11 @@ func TestGrouping(t *testing.T) {
 		}
 		step := func(stream string, batch, threads int) string {
 			runtime.GOMAXPROCS(threads)
-			s, err := c.OpenStream(stream, op, operator.Mode{Precision: fp16.Float32})
+			s, err := c.OpenStream(stream, op, graph.Mode{Precision: fp16.Float32})
 			if err != nil {
 				t.Fatal(err)
 			}
-			st := &Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}, Batch: batch}
+			st := &Stepper{Operator: op, Config: c.Rollout, Mode: graph.Mode{Precision: fp16.Float32}, Batch: batch}
 			d := NewDigest(fp16.Float32, traj.M, 1, traj.C, traj.H, traj.W)
 			for k, b := range c.Rollout.EngineBatches() {
 				x := tensor.New(fp16.Float32, b[1]-b[0], traj.C, traj.H, traj.W)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
@@ -37,7 +38,7 @@ func NewStream(name string, at func(k, lo, hi, t int) (noise.Draws, error)) *Str
 //
 //	c := &rollout.Case{Operator: op.Config, Rollout: config} // config.BaseSeed seeds it
 //	stream, err := c.OpenStream("counter", op, mode)
-func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode) (*Stream, error) {
+func (c *Case) OpenStream(name string, op *operator.Operator, mode graph.Mode) (*Stream, error) {
 	kind, _, _ := strings.Cut(name, ":")
 	switch { // a name is wrong even where there is no noise
 	case name == "", name == "none", name == "tape", name == "counter", kind == "torch-cpu", kind == "torch-cuda":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -23,7 +24,7 @@ type Options struct {
 	// Arithmetics are the modes that are held against float32. Their noise is
 	// the reference's, number by number: where a framework draws other numbers
 	// for a narrow type, a study does not.
-	Arithmetics []operator.Mode
+	Arithmetics []graph.Mode
 	// Progress, if not nil, is called after each step of an engine batch.
 	Progress func(done, total int)
 }
@@ -158,7 +159,7 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 			return nil, err
 		}
 	}
-	float32s := operator.Mode{Precision: fp16.Float32}
+	float32s := graph.Mode{Precision: fp16.Float32}
 	stream, err := c.OpenStream(o.Noise, op, float32s)
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	follow := func(name string, mode operator.Mode, stream *rollout.Stream, delta float64, oneStep bool) *path {
+	follow := func(name string, mode graph.Mode, stream *rollout.Stream, delta float64, oneStep bool) *path {
 		return &path{
 			name: name, oneStep: oneStep,
 			engine: &rollout.Engine{
@@ -186,7 +187,7 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 	} else {
 		s.twins = append(s.twins, follow(Other, float32s, stream, farDelta, false))
 	}
-	s.twins = append(s.twins, follow("float64", operator.Mode{Precision: fp16.Float64}, stream, 0, true))
+	s.twins = append(s.twins, follow("float64", graph.Mode{Precision: fp16.Float64}, stream, 0, true))
 	for _, m := range o.Arithmetics {
 		name, _, _ := strings.Cut(m.String(), "/")
 		s.twins = append(s.twins, follow(name, m, stream, 0, true))

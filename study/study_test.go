@@ -9,7 +9,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -39,7 +39,7 @@ func small(t *testing.T, edit func(*rollout.Case)) (*rollout.Case, Options) {
 	}
 	o.Start = func(m int) []float64 { return starts[m] }
 	for _, name := range []string{"tf32", "float16", "bfloat16"} {
-		m, err := operator.ParseMode(name, "")
+		m, err := graph.ParseMode(name, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func (k kept) State(t, m int, x, _ []float64) error {
 
 // alone runs one rollout by itself.
 func alone(
-	t *testing.T, c *rollout.Case, o Options, noise string, mode operator.Mode, seed uint64, delta float64,
+	t *testing.T, c *rollout.Case, o Options, noise string, mode graph.Mode, seed uint64, delta float64,
 ) kept {
 	t.Helper()
 	one := *c
@@ -67,7 +67,7 @@ func alone(
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := one.OpenStream(noise, op, operator.Mode{Precision: fp16.Float32})
+	stream, err := one.OpenStream(noise, op, graph.Mode{Precision: fp16.Float32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +115,10 @@ func TestStudyLockstep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			float32s := operator.Mode{Precision: fp16.Float32}
+			float32s := graph.Mode{Precision: fp16.Float32}
 			ref := alone(t, c, o, k.noise, float32s, 0, 0)
 			twins := map[string]kept{
-				"float64": alone(t, c, o, k.noise, operator.Mode{Precision: fp16.Float64}, 0, 0),
+				"float64": alone(t, c, o, k.noise, graph.Mode{Precision: fp16.Float64}, 0, 0),
 				Moved:     alone(t, c, o, k.noise, float32s, 0, 1e-6),
 			}
 			if k.noise == "none" {
@@ -181,7 +181,7 @@ func TestStudyOneStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := alone(t, c, o, "counter", operator.Mode{Precision: fp16.Float32}, 0, 0)
+	ref := alone(t, c, o, "counter", graph.Mode{Precision: fp16.Float32}, 0, 0)
 	for i, name := range []string{"tf32", "float16", "bfloat16"} {
 		for s := 1; s < c.Rollout.Timesteps; s++ {
 			// The noise of step s comes s-1 steps after a start at that seed:
@@ -320,7 +320,7 @@ func TestStudyProgress(t *testing.T) {
 	}
 }
 
-func engineAt(t *testing.T, c *rollout.Case, o Options, mode operator.Mode) *rollout.Engine {
+func engineAt(t *testing.T, c *rollout.Case, o Options, mode graph.Mode) *rollout.Engine {
 	t.Helper()
 	op, err := c.NewOperator()
 	if err != nil {

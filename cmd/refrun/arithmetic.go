@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -37,7 +37,7 @@ func (a arithmetic) named(precision string) (string, error) {
 // mode returns the mode for a case, and the precision that was asked for.
 // Where an autocast leaves the release open, it is that of the PyTorch which
 // recorded the case.
-func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, err error) {
+func (a arithmetic) mode(cs *rollout.Case) (m graph.Mode, requested string, err error) {
 	requested, field := cs.Rollout.Precision, cs.File+": rollout.precision"
 	if a.precision != "" {
 		requested, field = a.precision, "--precision"
@@ -66,7 +66,7 @@ func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, e
 				"or --autocast %s:1.13 or %s:2.x", cs.File, v, rules, rules)
 		}
 	}
-	if m, err = operator.ParseMode(precision, rules); err != nil {
+	if m, err = graph.ParseMode(precision, rules); err != nil {
 		return m, requested, fmt.Errorf("%s: %w", field, err)
 	}
 	return m, requested, nil

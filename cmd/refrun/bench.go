@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
@@ -118,7 +119,7 @@ func bench(c *command) error {
 		return c.benchLines(cs, f)
 	}
 	r := benchReport{
-		Contract: operator.Contract, CPU: asm.CPU(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Build: build(),
+		Contract: graph.Contract, CPU: asm.CPU(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Build: build(),
 	}
 	budget := time.Duration(f.seconds * float64(time.Second))
 	var one, all bool
@@ -208,7 +209,7 @@ func (f *benchFlags) what(cs *rollout.Case) string {
 // stepper returns a function that takes one step of the operator, each from
 // another state than the last. The noise is left out.
 func (f *benchFlags) stepper(cs *rollout.Case, precision string) (
-	step func() error, mode operator.Mode, flop float64, err error,
+	step func() error, mode graph.Mode, flop float64, err error,
 ) {
 	if mode, _, err = (arithmetic{precision, f.autocast, f.arith}).mode(cs); err != nil {
 		return nil, mode, 0, err

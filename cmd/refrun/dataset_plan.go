@@ -9,6 +9,7 @@ import (
 
 	"github.com/refrun/refrun/dataset"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	points "github.com/refrun/refrun/internal/dataset/sample"
 	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/noise"
@@ -232,7 +233,7 @@ func measureRates() (map[string]float64, error) {
 	gflop := dataset.StepCost(config, grid)
 	rates := map[string]float64{}
 	for _, name := range plannedModes {
-		mode, err := operator.ParseMode(name, "")
+		mode, err := graph.ParseMode(name, "")
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
@@ -42,7 +43,7 @@ func (d demoDevice) check(cs *rollout.Case, recorded *rollout.States) (demoCheck
 		return k, err
 	}
 	// The case's autocast is that of its recording.
-	claim, err := operator.ParseMode(d.claim, "")
+	claim, err := graph.ParseMode(d.claim, "")
 	if err != nil {
 		return k, err
 	}
@@ -52,7 +53,7 @@ func (d demoDevice) check(cs *rollout.Case, recorded *rollout.States) (demoCheck
 		config.EngineBatch = 0
 	}
 	config.Realizations, config.Timesteps = states.M, states.T
-	stream, err := cs.OpenStream(noise, op, operator.Mode{Precision: fp16.Float32})
+	stream, err := cs.OpenStream(noise, op, graph.Mode{Precision: fp16.Float32})
 	if err != nil {
 		return k, err
 	}
@@ -87,7 +88,7 @@ func first(s *rollout.States, realizations, steps int) *rollout.States {
 func (d demoDevice) run(
 	op *operator.Operator, config rollout.Config, stream *rollout.Stream, states *rollout.States,
 ) error {
-	mode, err := operator.ParseMode(d.computes, "")
+	mode, err := graph.ParseMode(d.computes, "")
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -36,7 +37,7 @@ func identity(cs *rollout.Case, op *operator.Operator, mode, tape string, store 
 		built = fmt.Appendf(nil, "%#v", o)
 	}
 	return [][2]string{
-		{"version", version}, {"contract", operator.Contract}, {"mode", mode}, {"store", store.String()},
+		{"version", version}, {"contract", graph.Contract}, {"mode", mode}, {"store", store.String()},
 		{"operator", string(built)}, {"weights", fmt.Sprintf("%x", weights.Sum(nil))}, {"tape", tape},
 		{"state", fmt.Sprint([]int{shape.C, shape.H, shape.W})}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil))},
 		{"policy_type", string(r.Policy)}, {"alpha", fmt.Sprint(r.Alpha)}, {"dt", fmt.Sprint(r.Dt)},

@@ -5,8 +5,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/operator"
 )
 
 var infoVerb = verb{
@@ -45,7 +45,7 @@ func info(c *command) error {
 		Go       string   `json:"go"`
 		Platform string   `json:"platform"`
 		Verbs    []string `json:"verbs"` // by which a program of another language sees what there is
-	}{version, operator.Contract, c.isa, asm.CPU(), append([]string{}, asm.Features()...), runtime.GOMAXPROCS(0),
+	}{version, graph.Contract, c.isa, asm.CPU(), append([]string{}, asm.Features()...), runtime.GOMAXPROCS(0),
 		runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, verbNames()}
 	if c.json {
 		return c.printJSON(out)

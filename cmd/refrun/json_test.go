@@ -1,12 +1,12 @@
 package main
 
 import (
-	"github.com/refrun/refrun/internal/asm"
 	"regexp"
 	"slices"
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // Values that stand for their type.
@@ -58,7 +58,7 @@ func TestJSON(t *testing.T) {
 	for key, want := range map[string]any{
 		"precision_requested": "float64", "precision_used": "float64", "noise": "none",
 		"mode":    "float64/state-float64/noise-none",
-		"threads": 3., "isa": asm.ISAs()[0], "contract": operator.Contract, "steps": 4.,
+		"threads": 3., "isa": asm.ISAs()[0], "contract": graph.Contract, "steps": 4.,
 	} {
 		if out[key] != want {
 			t.Errorf("%s is %v, want %v", key, out[key], want)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -146,7 +147,7 @@ func valid(f *benchFlags, d *planDataset) error {
 
 // showPlan adds the machine to a report, and prints it.
 func (c *command) showPlan(r *planReport) error {
-	r.Contract, r.CPU, r.ISA, r.Threads = operator.Contract, asm.CPU(), c.isa, runtime.GOMAXPROCS(0)
+	r.Contract, r.CPU, r.ISA, r.Threads = graph.Contract, asm.CPU(), c.isa, runtime.GOMAXPROCS(0)
 	if c.json {
 		return c.printJSON(r)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
@@ -144,7 +145,7 @@ func (c *command) oneStep(cs *rollout.Case, want arithmetic, noise string, batch
 	}
 	secs := max(time.Since(start), time.Nanosecond).Seconds() // a coarse clock may not have moved
 	r := &runReport{
-		Case: cs.Dir, Contract: operator.Contract,
+		Case: cs.Dir, Contract: graph.Contract,
 		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(),
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
 		StepsPerS:       float64(cs.Rollout.Timesteps-1) / secs,

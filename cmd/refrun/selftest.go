@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/judges/selftest"
-	"github.com/refrun/refrun/operator"
 )
 
 var selftestVerb = verb{
@@ -52,7 +52,7 @@ func selfTest(c *command) error {
 		Seconds  float64                `json:"seconds"`
 		ISA      map[string]selftestISA `json:"isa"`
 		All      []exhaustiveRow        `json:"exhaustive,omitempty"`
-	}{true, operator.Contract, build(), threadCounts(runtime.GOMAXPROCS(0)), 0, map[string]selftestISA{}, nil}
+	}{true, graph.Contract, build(), threadCounts(runtime.GOMAXPROCS(0)), 0, map[string]selftestISA{}, nil}
 	c.printf("contract %s, %s\n", out.Contract, out.Build)
 	for _, isa := range isas {
 		if err := asm.Use(isa); err != nil {

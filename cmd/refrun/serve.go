@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/memory"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -179,7 +180,7 @@ type session struct {
 	net    *servedNetwork
 	cs     *rollout.Case
 	op     *operator.Operator
-	mode   operator.Mode
+	mode   graph.Mode
 	noise  string
 	stream *rollout.Stream
 	step   int // applications so far, which a stream's draws are of
@@ -215,7 +216,7 @@ func (s *session) open(m *safetensors.File) (said map[string]string, err error) 
 	*s = session{cs: cs, op: op, mode: mode, noise: m.Metadata["noise"], stream: stream}
 	_, channels := op.Draws()
 	return map[string]string{
-		"mode": cs.Rollout.ModeName(op, mode, stream), "noise": stream.Name, "contract": operator.Contract,
+		"mode": cs.Rollout.ModeName(op, mode, stream), "noise": stream.Name, "contract": graph.Contract,
 		"version": version, "draws": fmt.Sprint(channels), "draw_format": op.NoiseFormat(mode).String(),
 	}, nil
 }

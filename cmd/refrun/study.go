@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/study"
 )
@@ -178,7 +178,7 @@ func studyRun(c *command) error {
 		r.Decisions = r.decide()
 	}
 	r.weights = w.weights
-	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract,
+	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), graph.Contract,
 		[2]int{shape.H, shape.W}, weightSeeds
 	r.ISA, r.Threads, r.Seconds, r.PeakBytes = c.isa, runtime.GOMAXPROCS(0), time.Since(began).Seconds(), peakBytes()
 	r.Notes = append(ignoredNotes(cs), studyNotes(r)...)

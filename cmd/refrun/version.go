@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 )
 
 var versionVerb = verb{
@@ -60,7 +60,7 @@ type moduleReport struct {
 
 func newVersionReport(info *debug.BuildInfo) versionReport {
 	r := versionReport{
-		Version: version, Contract: operator.Contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Version: version, Contract: graph.Contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Settings: map[string]string{}, Main: newModuleReport(&info.Main), Modules: []moduleReport{},
 	}
 	for _, s := range info.Settings {

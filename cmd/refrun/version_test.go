@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 )
 
 // TestVersionReport: everything that a build knows of itself is told.
@@ -31,7 +31,7 @@ func TestVersionReport(t *testing.T) {
 	}
 	got := newVersionReport(info)
 	want := versionReport{
-		Version: version, Contract: operator.Contract, Go: runtime.Version(), OS: runtime.GOOS,
+		Version: version, Contract: graph.Contract, Go: runtime.Version(), OS: runtime.GOOS,
 		Arch: runtime.GOARCH, Level: "v3",
 		VCS: &vcsReport{"0123456789abcdef", "2026-01-02T03:04:05Z", false},
 		Settings: map[string]string{"-trimpath": "true", "-tags": "purego", "GOAMD64": "v3",

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/fault"
 	"github.com/refrun/refrun/internal/ground/memory"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -142,7 +142,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 			Stream:  stream, Shape: shape, Start: byRealization(x0, shape), AllowNonfinite: w.allowNonfinite,
 		},
 		Path: w.out, Record: w.record, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
-		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
+		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": graph.Contract},
 		Identity: identity(cs, op, modeName, stream.Contents, store, shape, x0, w.allowNonfinite),
 	}
 	out := wholeReport{Mode: modeName, Shape: []int{
@@ -176,7 +176,7 @@ func (c *command) job(
 	}
 	secs, ro := max(time.Since(began), time.Nanosecond).Seconds(), cs.Rollout // a coarse clock may not have moved
 	steps := float64(ro.Timesteps - 1)
-	out.Digest, out.Contract, out.Output = result.Digest, operator.Contract, job.Path
+	out.Digest, out.Contract, out.Output = result.Digest, graph.Contract, job.Path
 	out.Complete, out.Resumed, out.Overflow = result.Complete, result.Resumed, result.Overflow
 	out.ISA, out.Threads, out.Seconds, out.PeakBytes = c.isa, runtime.GOMAXPROCS(0), secs, peakBytes()
 	out.StepsPerS, out.SampleStepsPerS = steps/secs, steps*float64(ro.Realizations)/secs

@@ -6,7 +6,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -66,9 +65,9 @@ func (c *command) wholeStep(cs *rollout.Case, w *wholeFlags, mode graph.Mode, re
 			Shape: rollout.Shape{C: 1, H: 1, W: tensor.Size(shape)}, AllowNonfinite: w.allowNonfinite,
 		},
 		Path: w.out, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
-		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
+		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": graph.Contract},
 		Identity: [][2]string{
-			{"version", version}, {"contract", operator.Contract}, {"mode", modeName}, {"store", store.String()},
+			{"version", version}, {"contract", graph.Contract}, {"mode", modeName}, {"store", store.String()},
 			{"step", contents},
 			{"state", fmt.Sprint(shape)}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil))},
 			{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)},

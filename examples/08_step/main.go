@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
@@ -16,7 +17,7 @@ func main() {
 	check(err)
 	op, err := operator.Load(operator.Config{NumLayers: 2, BaseChannels: 4, Normalization: "none"}, weights)
 	check(err)
-	mode, err := operator.ParseMode("bfloat16", "cuda")
+	mode, err := graph.ParseMode("bfloat16", "cuda")
 	check(err)
 	step := rollout.Stepper{Operator: op, Mode: mode, Config: rollout.Config{Policy: rollout.Residual, Dt: 0.1}}
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -19,7 +19,7 @@ func main() {
 	check(err)
 	states, err := c.ReadTrajectory()
 	check(err)
-	mode, err := operator.ParseMode("float32", "")
+	mode, err := graph.ParseMode("float32", "")
 	check(err)
 	claim := oracle.Claim{Mode: mode, Rollout: c.Rollout}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -74,7 +75,7 @@ func rollouts() []Case {
 
 // rolled returns the digest of a rollout.
 func rolled(o operator.Config, r rollout.Config, m [2]string, batch int) (string, error) {
-	mode, err := operator.ParseMode(m[0], m[1])
+	mode, err := graph.ParseMode(m[0], m[1])
 	if err != nil {
 		return "", err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/lower"
@@ -184,7 +184,7 @@ func (c *checker) compare(p place, got, exact []float64) {
 // cores reports whether products may be those of units that truncate: of half and TF32 operands on a GPU.
 func (c *checker) cores() bool {
 	m := c.Mode
-	return m.Precision == fp16.TF32 || m.Autocast == operator.CUDA113 || m.Autocast == operator.CUDA2
+	return m.Precision == fp16.TF32 || m.Autocast == graph.CUDA113 || m.Autocast == graph.CUDA2
 }
 
 // ask asks of a step, with inputs in place of its own; nil for none.

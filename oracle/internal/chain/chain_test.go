@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -108,7 +109,7 @@ func TestContracts(t *testing.T) {
 				return op
 			}
 			var err error
-			if r.Mode, err = operator.ParseMode("bfloat16", of.autocast); err != nil {
+			if r.Mode, err = graph.ParseMode("bfloat16", of.autocast); err != nil {
 				t.Fatal(err)
 			}
 			for _, stale := range []int{0, 3} {

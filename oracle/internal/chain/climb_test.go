@@ -20,7 +20,7 @@ func TestAlikeTwos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode, err := operator.ParseMode("float16", "cpu")
+	mode, err := graph.ParseMode("float16", "cpu")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -20,7 +21,7 @@ import (
 // TestRecordedLayers: every layer that PyTorch recorded is right: no element
 // outside of its interval, no statistic over its limit.
 func TestRecordedLayers(t *testing.T) {
-	check := func(t *testing.T, c *rollout.Case, mode operator.Mode) {
+	check := func(t *testing.T, c *rollout.Case, mode graph.Mode) {
 		if c.Layers == nil {
 			return
 		}
@@ -45,14 +46,14 @@ func TestRecordedLayers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mode, err := operator.ParseMode(c.Rollout.Precision, "")
+			mode, err := graph.ParseMode(c.Rollout.Precision, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			check(t, c, mode)
 		})
 	}
-	rig.AutocastCases(t, func(t *testing.T, _ string, c *rollout.Case, m operator.Mode) { check(t, c, m) })
+	rig.AutocastCases(t, func(t *testing.T, _ string, c *rollout.Case, m graph.Mode) { check(t, c, m) })
 }
 
 // layerModes are claims with the devices that keep them.
@@ -74,7 +75,7 @@ func truncated(v float64) float64 {
 // from the last to the first if backwards, or in blocks of eight that are
 // summed exactly and then cut off.
 func sum32(
-	m *emulate.Machine, mode operator.Mode, backwards, cut bool,
+	m *emulate.Machine, mode graph.Mode, backwards, cut bool,
 ) func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	return func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		n := &m.Nodes[i]
@@ -249,7 +250,7 @@ func TestWrongLayers(t *testing.T) {
 		gate      string
 	}{
 		{"TF32 operands", []string{"float32"}, func(e *facts.Gate, d *emulate.Device) {
-			k, tf32 := at(e, layer), operator.Mode{Precision: fp16.TF32}
+			k, tf32 := at(e, layer), graph.Mode{Precision: fp16.TF32}
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				if i != k {
 					return nil, nil

@@ -10,7 +10,6 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/rig"
@@ -22,7 +21,7 @@ import (
 // What single layers are by the units and the libraries that compute them.
 
 // single judges one operation of an input and constants as a recorded layer of it is judged.
-func single(t *testing.T, mode operator.Mode, op graph.Op, got, x *tensor.Tensor, constants ...*tensor.Tensor) *found {
+func single(t *testing.T, mode graph.Mode, op graph.Op, got, x *tensor.Tensor, constants ...*tensor.Tensor) *found {
 	t.Helper()
 	e, _ := rig.LayerExam(t, "convex_layer_tanh_mult", "float32")
 	e.Mode = mode
@@ -45,9 +44,9 @@ func single(t *testing.T, mode operator.Mode, op graph.Op, got, x *tensor.Tensor
 }
 
 // claimOf is the claim that a GPU's matrix units have operands of a format.
-func claimOf(t *testing.T, f fp16.Format) operator.Mode {
+func claimOf(t *testing.T, f fp16.Format) graph.Mode {
 	t.Helper()
-	mode, err := operator.ParseMode(f.String(), map[bool]string{true: "cuda"}[f.Half()])
+	mode, err := graph.ParseMode(f.String(), map[bool]string{true: "cuda"}[f.Half()])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +289,7 @@ func TestActsOfLibraries(t *testing.T) {
 			y.Data[i] = c.of(v)
 			far.Data[i] = single32(exact.Data[i] + 0x1p-17*max(math.Abs(v), math.Abs(exact.Data[i])))
 		}
-		mode := operator.Mode{Precision: fp16.Float32}
+		mode := graph.Mode{Precision: fp16.Float32}
 		if f := single(t, mode, graph.Act{Func: c.act}, y, x); !f.Passes() {
 			t.Errorf("%s: %d numbers outside, excess %v of %s: want it right", c.name, f.Each[0].Violations, f.Each[0].Excess,
 				f.Each[0].Region)
@@ -337,7 +336,7 @@ func TestSiLUFarBelow(t *testing.T) {
 		for i, v := range x.Data {
 			y.Data[i] = d.of(v, round(1+round(math.Exp(-v))))
 		}
-		f := single(t, operator.Mode{Precision: fp16.Float32}, graph.Act{Func: act.SiLU}, y, x)
+		f := single(t, graph.Mode{Precision: fp16.Float32}, graph.Act{Func: act.SiLU}, y, x)
 		if f.Passes() != d.right {
 			t.Errorf("%s: judged right: %v (%d outside, %v over its limit)", d.name, f.Passes(), f.Each[0].Violations,
 				f.Each[0].Excess)

@@ -7,7 +7,6 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/internal/trial"
@@ -54,7 +53,7 @@ func (c *checker) otherModes(k lower.Contract) (all []judge.Other) {
 		if _, half := c.claim.Narrow(); half && f != fp16.BFloat16 {
 			continue // whose errors are larger than those of float16
 		}
-		for _, cast := range []graph.Autocast{operator.CUDA2, operator.CPU2} {
+		for _, cast := range []graph.Autocast{graph.CUDA2, graph.CPU2} {
 			claim := lower.Claim{Mode: graph.Mode{Precision: f, Autocast: cast}}
 			if claim.Mode == c.claim.Mode {
 				continue

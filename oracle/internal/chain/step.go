@@ -33,19 +33,19 @@ type step struct {
 	added   bool         // whether multiplicative noise is x + x n
 	widens  bool         // whether states are kept in a narrower format than the mode's
 	before  *graph.Graph // what the noise goes into, of the state
-	mode    operator.Mode
+	mode    graph.Mode
 	values  []int        // by node of the operator: what it makes; nil of a step graph
 	given   []graph.Type // of its inputs, if not those of their numbers
 	inexact []bool       // by input, see [judge.Question]
 }
 
 // stepOf returns the step of an operator.
-func stepOf(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int) *step {
+func stepOf(op *operator.Operator, c rollout.Config, mode graph.Mode, h, w int) *step {
 	return stepWith(op, c, mode, h, w, false)
 }
 
 // stepWith is stepOf with multiplicative noise as x + x n, if it is added.
-func stepWith(op *operator.Operator, c rollout.Config, mode operator.Mode, h, w int, added bool) *step {
+func stepWith(op *operator.Operator, c rollout.Config, mode graph.Mode, h, w int, added bool) *step {
 	from := op.GraphOf(op.HasNoise(), h, w)
 	s := &step{g: graph.New(new(graph.Kept)), mode: mode, added: added, kinds: []string{kindState},
 		axes: []string{"realization", "channel", "image row", "image column"}}
@@ -137,7 +137,7 @@ func until(g *graph.Graph, value, nodes int) *graph.Graph {
 }
 
 // noise adds a block's arithmetic to a value.
-func (s *step) noise(name string, x int, mode operator.Mode) int {
+func (s *step) noise(name string, x int, mode graph.Mode) int {
 	draws := s.g.Input("draws")
 	s.kinds = append(s.kinds, kindNoise)
 	if s.block.Type == noise.Dropout {

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -22,7 +22,7 @@ const worstRounding = 0.58
 // Blend returns the sums of a convex or residual policy with roundings as large as a right device's may be, and with
 // constants that such a device may have. Where states are kept in a half type, not Float64, all of it may be in that
 // type, or the sum alone. Members of an ensemble differ in these choices.
-func (l *Legal) Blend(x, o *tensor.Tensor, c rollout.Config, m operator.Mode, kept fp16.Format) *tensor.Tensor {
+func (l *Legal) Blend(x, o *tensor.Tensor, c rollout.Config, m graph.Mode, kept fp16.Format) *tensor.Tensor {
 	y, salt, p := tensor.Like(o), l.Salt(-1, -4), blendOf(c, m)
 	y.Format = fp16.Float64
 	out, share := fp16.Float64, fp16.Float64
@@ -44,7 +44,7 @@ func (l *Legal) Blend(x, o *tensor.Tensor, c rollout.Config, m operator.Mode, ke
 }
 
 // Update returns a Device's Update with such sums, otherwise exact; nil for a policy that takes the output as it is.
-func (l *Legal) Update(m operator.Mode) func(x, out *tensor.Tensor) *tensor.Tensor {
+func (l *Legal) Update(m graph.Mode) func(x, out *tensor.Tensor) *tensor.Tensor {
 	c := l.Machine.Config
 	if c.Policy == rollout.Autoregressive {
 		return nil
@@ -58,7 +58,7 @@ func (l *Legal) Update(m operator.Mode) func(x, out *tensor.Tensor) *tensor.Tens
 
 // BlendBound returns the most that a right device's roundings and constants make of each sum of such a policy, and the
 // sums.
-func BlendBound(x, o *tensor.Tensor, c rollout.Config, m operator.Mode) (bound, sums []float64) {
+func BlendBound(x, o *tensor.Tensor, c rollout.Config, m graph.Mode) (bound, sums []float64) {
 	p := blendOf(c, m)
 	bound, sums = make([]float64, len(o.Data)), make([]float64, len(o.Data))
 	for k, v := range o.Data {
@@ -80,7 +80,7 @@ type blend struct {
 	f      fp16.Format // of its constants
 }
 
-func blendOf(c rollout.Config, m operator.Mode) blend {
+func blendOf(c rollout.Config, m graph.Mode) blend {
 	f := m.Wide()
 	if c.Policy == rollout.Residual {
 		return blend{1, m.Scalar(c.Dt, f), false, f}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -17,7 +17,7 @@ func f32(v float64) float64 { return fp16.Float32.Round(v) }
 // ones, its errors are within the bound, number by number, and no larger in the mean square than those of the ensemble.
 func TestBlend(t *testing.T) {
 	const n = 4096
-	mode := operator.Mode{Precision: fp16.Float32}
+	mode := graph.Mode{Precision: fp16.Float32}
 	r := rand.New(rand.NewPCG(1, 7))
 	for _, alpha := range []float64{.01, .3, .9, .999} {
 		a, b := f32(alpha), f32(1-alpha)
@@ -68,7 +68,7 @@ func TestBlendConstants(t *testing.T) {
 		}
 		for member, want := range [3][2]float64{{a, b}, {a, f32(1 - a)}, {f32(1 - b), b}} {
 			p := blendOf(rollout.Config{Policy: rollout.Convex, Alpha: alpha},
-				operator.Mode{Precision: fp16.Float32}).constants(uint64(member))
+				graph.Mode{Precision: fp16.Float32}).constants(uint64(member))
 			if p.a != want[0] || p.b != want[1] {
 				t.Errorf("alpha %v, member %d: %v, %v: want %v", alpha, member, p.a, p.b, want)
 			}
@@ -83,7 +83,7 @@ func TestAdvanceConstants(t *testing.T) {
 	for precision, want := range map[fp16.Format]float64{
 		fp16.Float32: f32(.999)*100 + f32(1-.999)*3, fp16.Float64: .999*100 + (1-.999)*3,
 	} {
-		got := m.Advance(&Device{Mode: operator.Mode{Precision: precision}, State: fp16.Float64}, x, o).Data[0]
+		got := m.Advance(&Device{Mode: graph.Mode{Precision: precision}, State: fp16.Float64}, x, o).Data[0]
 		if math.Abs(got-want) > 1e-13 {
 			t.Errorf("%v: %v, want %v", precision, got, want)
 		}
@@ -94,7 +94,7 @@ func TestAdvanceConstants(t *testing.T) {
 // and multiples of 5 many are ties there, and none before.
 func TestTwice(t *testing.T) {
 	const alpha = .3
-	mode, err := operator.ParseMode("bfloat16", "cpu")
+	mode, err := graph.ParseMode("bfloat16", "cpu")
 	if err != nil {
 		t.Fatal(err)
 	}

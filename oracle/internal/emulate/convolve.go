@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/operator"
@@ -38,7 +39,7 @@ func result(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 }
 
 // kernel returns the operands that node i makes of its weights.
-func (m *Machine) kernel(mode operator.Mode, i int, o operands) *conv.Kernel {
+func (m *Machine) kernel(mode graph.Mode, i int, o operands) *conv.Kernel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := slices.IndexFunc(m.kernels, func(k *kernels) bool { return k.operands == o })
@@ -69,7 +70,7 @@ func (m *Machine) kernel(mode operator.Mode, i int, o operands) *conv.Kernel {
 
 // NewKernel returns the operands of a convolution node with those weights,
 // which may be others than its own, rounded as a mode does it.
-func NewKernel(mode operator.Mode, n *operator.Node, weights []float64) *conv.Kernel {
+func NewKernel(mode graph.Mode, n *operator.Node, weights []float64) *conv.Kernel {
 	f, _, err := n.Formats(mode, fp16.Float32)
 	if err != nil {
 		panic("emulate: " + err.Error()) // no rule refuses a convolution
@@ -89,7 +90,7 @@ func NewKernel(mode operator.Mode, n *operator.Node, weights []float64) *conv.Ke
 
 // Operand returns x rounded to operands of format f, as float64 numbers: x
 // itself where that changes nothing.
-func Operand(mode operator.Mode, x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
+func Operand(mode graph.Mode, x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 	if !rounds(f) {
 		return x
 	}
@@ -101,7 +102,7 @@ func Operand(mode operator.Mode, x *tensor.Tensor, f fp16.Format) *tensor.Tensor
 // rounds reports whether operands of a format are rounded numbers.
 func rounds(f fp16.Format) bool { return f != fp16.Float64 && f != fp16.Float32 }
 
-func operand(mode operator.Mode, y, x *tensor.Tensor, f fp16.Format) {
+func operand(mode graph.Mode, y, x *tensor.Tensor, f fp16.Format) {
 	if f == fp16.TF32 && mode.TF32 != fp16.NearestEven {
 		for i, v := range x.Data {
 			y.Data[i] = fp16.RoundTF32(fp16.Float32.Round(v), mode.TF32)

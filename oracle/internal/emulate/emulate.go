@@ -33,10 +33,10 @@ import (
 type Device struct {
 	// Mode says to which formats convolutions round weights, bias and input. It also
 	// picks exact or approximate activations, and the policy's arithmetic.
-	Mode operator.Mode
+	Mode graph.Mode
 	// Operands has the modes that decide it for each node, of a device that runs some
 	// convolutions in another one; nil if Mode does for all.
-	Operands []operator.Mode
+	Operands []graph.Mode
 	// Wide has the convolutions whose input is left as it is, so that only
 	// weights and bias are rounded to operands.
 	Wide Unrounded
@@ -82,7 +82,7 @@ type Device struct {
 }
 
 // ModeOf returns the mode that decides what node i does to its operands.
-func (d *Device) ModeOf(i int) operator.Mode {
+func (d *Device) ModeOf(i int) graph.Mode {
 	if d.Operands != nil {
 		return d.Operands[i]
 	}
@@ -147,7 +147,7 @@ func New(op *operator.Operator, c rollout.Config) *Machine {
 
 // Formats returns the format in which the contract of a mode stores each
 // node's output, for an input of that format.
-func (m *Machine) Formats(mode operator.Mode, input fp16.Format) ([]fp16.Format, error) {
+func (m *Machine) Formats(mode graph.Mode, input fp16.Format) ([]fp16.Format, error) {
 	of := make([]fp16.Format, len(m.Nodes))
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
@@ -215,7 +215,7 @@ func (m *Machine) Blended(
 	}
 	d.State.RoundSlice(y.Data, y.Data)
 	c.Policy = rollout.Autoregressive // of the state itself
-	y = c.Advance(y, y, y.Format, operator.Mode{Precision: fp16.Float64})
+	y = c.Advance(y, y, y.Format, graph.Mode{Precision: fp16.Float64})
 	y.Format = fp16.Float64
 	return y
 }
@@ -231,7 +231,7 @@ func (m *Machine) Rest(
 	d *Device, x *tensor.Tensor, known map[int]*tensor.Tensor, draws noise.Draws,
 ) (*tensor.Tensor, error) {
 	x = wide(x)
-	p, err := m.graph.Infer(operator.Mode{Precision: fp16.Float64}, graph.Type{Shape: x.Shape, Format: fp16.Float64})
+	p, err := m.graph.Infer(graph.Mode{Precision: fp16.Float64}, graph.Type{Shape: x.Shape, Format: fp16.Float64})
 	if err != nil {
 		return nil, err
 	}

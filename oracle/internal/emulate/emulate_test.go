@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -39,7 +40,7 @@ func TestContract(t *testing.T) {
 			if autocast != "" && (op.Config.Activation == "silu" || op.Config.Normalization == "layer") {
 				continue // the one 1.13 computes with other roundings, and the other not at all
 			}
-			mode, err := operator.ParseMode(precision, autocast)
+			mode, err := graph.ParseMode(precision, autocast)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +95,7 @@ func TestMachineMemory(t *testing.T) {
 	c := rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 2, Realizations: 1}
 	old := New(op, c)
 	for k := range 24 {
-		mode, err := operator.ParseMode([]string{"float32", "float16", "bfloat16", "tf32"}[k%4], "")
+		mode, err := graph.ParseMode([]string{"float32", "float16", "bfloat16", "tf32"}[k%4], "")
 		if err != nil {
 			t.Fatal(err)
 		}

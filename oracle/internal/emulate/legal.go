@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
@@ -12,7 +13,7 @@ import (
 )
 
 // Accumulator returns half an ulp of 1 in the type in which a mode adds up.
-func Accumulator(m operator.Mode) float64 {
+func Accumulator(m graph.Mode) float64 {
 	if m.Precision == fp16.Float64 {
 		return 0x1p-53
 	}
@@ -49,13 +50,13 @@ type Legal struct {
 	Lambda  float64 // size of the sums' errors, 1 for one addition after another
 	Lean    float64 // what a term of a sum loses toward zero on average, in half-ulps of the sum: see MostLean
 	Member  uint64
-	Half    bool            // the device stores half numbers
-	Apart   bool            // and rounds convolutions before their bias is added
-	Whole   bool            // statistics are added up one number after another, however many
-	Blocks  bool            // sums of each blockOfPixels have errors of their own
-	Tiled   bool            // Lambda is that of sums with another method to form them: see InTiles
-	Tiles   *Tiles          // errors of sums in tiles of F(4x4,3x3), which those that may be have as well; nil for none
-	Modes   []operator.Mode // of single convolutions; nil if they are all the same
+	Half    bool         // the device stores half numbers
+	Apart   bool         // and rounds convolutions before their bias is added
+	Whole   bool         // statistics are added up one number after another, however many
+	Blocks  bool         // sums of each blockOfPixels have errors of their own
+	Tiled   bool         // Lambda is that of sums with another method to form them: see InTiles
+	Tiles   *Tiles       // errors of sums in tiles of F(4x4,3x3), which those that may be have as well; nil for none
+	Modes   []graph.Mode // of single convolutions; nil if they are all the same
 }
 
 const (

@@ -1,6 +1,7 @@
 package emulate
 
 import (
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -23,9 +24,9 @@ func IsNoise(n *operator.Node) bool { return n.Op == operator.OpNoise }
 
 // Noise returns the block of a noise node in a mode: under PyTorch 1.13's autocast on a CPU its scale has the
 // type of the tensor.
-func Noise(n *operator.Node, m operator.Mode) noise.Block {
+func Noise(n *operator.Node, m graph.Mode) noise.Block {
 	b := n.Noise
-	b.NarrowScale = m.Autocast == operator.CPU113
+	b.NarrowScale = m.Autocast == graph.CPU113
 	return b
 }
 

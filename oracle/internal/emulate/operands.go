@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -42,20 +43,20 @@ func (w Unrounded) String() string {
 // autocast. Libraries choose a kernel for each shape: convolutions of few channels, or
 // those of 1x1, may run without tensor cores, and some kernels cut off where others
 // round.
-var OperandModes = []operator.Mode{
+var OperandModes = []graph.Mode{
 	MustParse("float32"), MustParse("tf32"), MustParse("tf32:away"), MustParse("tf32:truncate"),
 }
 
 // Way is how a right device may take the operands of a convolution.
 type Way struct {
 	How  string // in what it differs from the claim, "" if in nothing
-	Mode operator.Mode
+	Mode graph.Mode
 	Wide bool // the input is not rounded
 	Flat bool // subnormal operands are zeros, as MI200's units have it
 }
 
 // Ways are those that are legal for a claimed mode, the claim's own first. The gate of steps has patterns of them.
-func Ways(m operator.Mode) []Way {
+func Ways(m graph.Mode) []Way {
 	all := []Way{{Mode: m}}
 	half := m.Precision.Half()
 	if half {
@@ -95,8 +96,8 @@ func Flush(x *tensor.Tensor) *tensor.Tensor {
 }
 
 // MustParse returns the mode of a precision that is known to be one.
-func MustParse(precision string) operator.Mode {
-	m, err := operator.ParseMode(precision, "")
+func MustParse(precision string) graph.Mode {
+	m, err := graph.ParseMode(precision, "")
 	if err != nil {
 		panic("oracle: " + err.Error())
 	}
@@ -124,11 +125,11 @@ func (p Pattern) With(k int, at []int, nodes int) Pattern {
 }
 
 // Modes returns the modes of all nodes, nil if they are the pattern's.
-func (p Pattern) Modes(nodes int) []operator.Mode {
+func (p Pattern) Modes(nodes int) []graph.Mode {
 	if p.Operands == "" {
 		return nil
 	}
-	of := slices.Repeat([]operator.Mode{p.Mode}, nodes)
+	of := slices.Repeat([]graph.Mode{p.Mode}, nodes)
 	for i, k := range []byte(p.Operands) {
 		if k > 0 {
 			of[i] = OperandModes[k-1]

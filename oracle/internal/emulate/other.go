@@ -59,7 +59,7 @@ func (m *Machine) Images(h, w int) *Machine {
 
 // Shapes returns the shapes of all nodes' outputs for an input of that shape.
 func (m *Machine) Shapes(input []int) ([][]int, error) {
-	p, err := m.graph.Infer(operator.Mode{Precision: fp16.Float32}, graph.Type{Shape: input, Format: fp16.Float32})
+	p, err := m.graph.Infer(graph.Mode{Precision: fp16.Float32}, graph.Type{Shape: input, Format: fp16.Float32})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (m *Machine) Spread(i int, in []*tensor.Tensor, f func(v float64) float64) 
 // Terms returns how many products make a number of node i, an OpOther of Products.
 func (m *Machine) Terms(i int, in []*tensor.Tensor) (int, error) {
 	g, _, types := m.alone(i, in, func(_ int, x *tensor.Tensor) *tensor.Tensor { return x }, m.inputs(i))
-	p, err := g.Infer(operator.Mode{Precision: fp16.Float64}, types...)
+	p, err := g.Infer(graph.Mode{Precision: fp16.Float64}, types...)
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +158,7 @@ func (m *Machine) evaluate(
 	i int, in []*tensor.Tensor, prepare func(k int, x *tensor.Tensor) *tensor.Tensor, inputs int,
 ) (*tensor.Tensor, error) {
 	g, given, types := m.alone(i, in, prepare, inputs)
-	p, err := g.Infer(operator.Mode{Precision: fp16.Float64}, types...)
+	p, err := g.Infer(graph.Mode{Precision: fp16.Float64}, types...)
 	if err != nil {
 		return nil, err
 	}

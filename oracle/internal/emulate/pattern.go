@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -53,7 +54,7 @@ func (p Points) String() string {
 // the points at which it rounds to the mode's half type. In modes without a
 // half type the points are none.
 type Pattern struct {
-	Mode   operator.Mode
+	Mode   graph.Mode
 	Points Points
 	// Odd has the nodes, by their bits, that are stored where points has not
 	// their kind, and those that are not where it has.
@@ -125,7 +126,7 @@ func (p Pattern) Whole(nodes []operator.Node, c rollout.Config) bool {
 func (p Pattern) Discrete() bool { return p.Half() || p.Mode.Precision == fp16.TF32 }
 
 // Contract returns the pattern of the contract of a mode.
-func Contract(nodes []operator.Node, c rollout.Config, m operator.Mode) Pattern {
+func Contract(nodes []operator.Node, c rollout.Config, m graph.Mode) Pattern {
 	p := Pattern{Mode: m}
 	if p.Half() {
 		p.Points = PointsOf(nodes, c, m)
@@ -135,7 +136,7 @@ func Contract(nodes []operator.Node, c rollout.Config, m operator.Mode) Pattern 
 
 // PointsOf returns the points that an operator in a half mode has at all: in the first
 // step, whose input is wide, or in those from states that may be half numbers.
-func PointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p Points) {
+func PointsOf(nodes []operator.Node, c rollout.Config, m graph.Mode) (p Points) {
 	out := FormatsOf(nodes, m, m.Wide())[len(nodes)-1]
 	for _, input := range [2]fp16.Format{c.StartFormat(m), c.StateFormat(out)} {
 		of := FormatsOf(nodes, m, input)
@@ -189,7 +190,7 @@ func PointOf(nodes []operator.Node, i int) Points {
 
 // FormatsOf returns the format in which the contract stores each node's output
 // for an input of that format.
-func FormatsOf(nodes []operator.Node, m operator.Mode, input fp16.Format) []fp16.Format {
+func FormatsOf(nodes []operator.Node, m graph.Mode, input fp16.Format) []fp16.Format {
 	return Pattern{Mode: m}.Formats(nodes, input)
 }
 

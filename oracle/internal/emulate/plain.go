@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -59,9 +60,9 @@ const OnceHow = "by a factor that is rounded once at most"
 
 // PlainNorms reports for each node whether it is such a norm in a mode. The parameters are of
 // the half type where all of the operator's are such numbers, as after module.half().
-func PlainNorms(c operator.Config, nodes []operator.Node, m operator.Mode) []bool {
+func PlainNorms(c operator.Config, nodes []operator.Node, m graph.Mode) []bool {
 	of := make([]bool, len(nodes))
-	if m.Autocast != operator.CPU2 {
+	if m.Autocast != graph.CPU2 {
 		return of
 	}
 	half := !slices.ContainsFunc(nodes, func(n operator.Node) bool {

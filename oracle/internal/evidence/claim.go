@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/rollout"
@@ -205,5 +205,5 @@ func (e *Evidence) StoredLate(m, t int) (bool, error) {
 // StartState returns the states at t = 0 for initial conditions x.
 func StartState(c rollout.Config, x *tensor.Tensor) *tensor.Tensor {
 	c.Policy = rollout.Autoregressive // the states after are the output
-	return c.Advance(x, x, x.Format, operator.Mode{Precision: x.Format})
+	return c.Advance(x, x, x.Format, graph.Mode{Precision: x.Format})
 }

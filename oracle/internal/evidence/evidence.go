@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/rollout"
@@ -21,13 +22,13 @@ type Evidence struct {
 	Case    *rollout.Case
 	Op      *operator.Operator
 	Machine *emulate.Machine
-	Mode    operator.Mode // that is claimed
+	Mode    graph.Mode // that is claimed
 	States  *rollout.States
 	More    []*rollout.States // of a step graph, the states beside the first
 	Stream  *rollout.Stream   // nil if the noise is unknown
 	// Watch, if not nil, is told how far the check is.
 	Watch   func(stage string, done, total int)
-	planned []operator.Mode // modes whose compiled plans may be kept: see Forward
+	planned []graph.Mode // modes whose compiled plans may be kept: see Forward
 }
 
 // LargeForward is the multiplications of a step above which work is spared: hundreds of

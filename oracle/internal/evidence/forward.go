@@ -3,8 +3,8 @@ package evidence
 import (
 	"slices"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -16,7 +16,7 @@ const (
 )
 
 // Forward is the operator's Forward by a compiled plan: the same bits, sooner.
-func (e *Evidence) Forward(mode operator.Mode, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+func (e *Evidence) Forward(mode graph.Mode, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
 	if !slices.Contains(e.planned, mode) {
 		if len(e.planned) == mostPlanned {
 			e.ForgetPlans()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -29,7 +30,7 @@ func TestTurned(t *testing.T) {
 // held against; draws that are rounded to another format are.
 func TestClaimsDraws(t *testing.T) {
 	for _, precision := range []string{"float32", "float16", "bfloat16"} {
-		mode, err := operator.ParseMode(precision, "")
+		mode, err := graph.ParseMode(precision, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -139,9 +140,9 @@ func operandFaults() []*trial.Fault {
 // all that its contract rounds.
 func modeFaults() []*trial.Fault {
 	var l []*trial.Fault
-	for _, mode := range []operator.Mode{
-		{Precision: fp16.Float16, Autocast: operator.CUDA2}, {Precision: fp16.Float16, Autocast: operator.CPU2},
-		{Precision: fp16.BFloat16, Autocast: operator.CUDA2}, {Precision: fp16.BFloat16, Autocast: operator.CPU2},
+	for _, mode := range []graph.Mode{
+		{Precision: fp16.Float16, Autocast: graph.CUDA2}, {Precision: fp16.Float16, Autocast: graph.CPU2},
+		{Precision: fp16.BFloat16, Autocast: graph.CUDA2}, {Precision: fp16.BFloat16, Autocast: graph.CPU2},
 	} {
 		other := func(v *trial.View, d emulate.Device) *emulate.Device {
 			had := d.Mode.Precision

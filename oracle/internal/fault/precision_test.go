@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -17,7 +18,7 @@ import (
 // many parts is the sum of its rounded products, and one of a single block the
 // rounded sum.
 func TestAccumulate(t *testing.T) {
-	mode, err := operator.ParseMode("float16", "")
+	mode, err := graph.ParseMode("float16", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestParted(t *testing.T) {
 		}
 	}
 	// Channels innermost: 1 and 4 are added first, then 2 and 8.
-	mode, err := operator.ParseMode("float16", "")
+	mode, err := graph.ParseMode("float16", "")
 	if err != nil {
 		t.Fatal(err)
 	}

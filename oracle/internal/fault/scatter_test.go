@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -17,7 +18,7 @@ import (
 // TestNoiseAsClaimed: a fault of the noise that changes no draw is none, under PyTorch 1.13's autocast too, which
 // rounds the scale.
 func TestNoiseAsClaimed(t *testing.T) {
-	mode, err := operator.ParseMode("bfloat16", "cpu:1.13")
+	mode, err := graph.ParseMode("bfloat16", "cpu:1.13")
 	if err != nil {
 		t.Fatal(err)
 	}

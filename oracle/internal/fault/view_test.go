@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -175,7 +176,7 @@ func TestPolicyWeights(t *testing.T) {
 	for f, want := range map[fp16.Format][2]float64{
 		fp16.Float32: {round(c.Alpha), round(1 - c.Alpha)}, fp16.Float64: {c.Alpha, 1 - c.Alpha},
 	} {
-		v := &trial.View{Machine: &emulate.Machine{Config: c}, Device: &emulate.Device{Mode: operator.Mode{Precision: f}}}
+		v := &trial.View{Machine: &emulate.Machine{Config: c}, Device: &emulate.Device{Mode: graph.Mode{Precision: f}}}
 		if a, b := weightsOf(v); a != want[0] || b != want[1] {
 			t.Errorf("%v: %v, %v: want %v", f, a, b, want)
 		}

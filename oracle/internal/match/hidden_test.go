@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -288,7 +289,7 @@ func TestRests(t *testing.T) {
 			p.At(c.h, true).information = measure.LeastT * measure.LeastT / (c.least * c.least)
 		}
 		f := &filter{e: &Matcher{Pool: p}, s: &Step{SkipRefuted: c.between},
-			near: &trial.View{Device: &emulate.Device{Mode: operator.Mode{Precision: fp16.Float16}}}}
+			near: &trial.View{Device: &emulate.Device{Mode: graph.Mode{Precision: fp16.Float16}}}}
 		if got := f.rests(c.h); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

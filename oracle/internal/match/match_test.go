@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/internal/oracle/table"
@@ -38,7 +39,7 @@ func newBench(t *testing.T, precision string, alpha float64) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode, err := operator.ParseMode(precision, "")
+	mode, err := graph.ParseMode(precision, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestFilters(t *testing.T) {
 		if precision == "float32" {
 			faults = append(slices.Clone(faults), testFault{"operands in tf32", report.FailPrecision, nil,
 				func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
-					d.Mode = operator.Mode{Precision: fp16.TF32}
+					d.Mode = graph.Mode{Precision: fp16.TF32}
 				}}, testFault{"activation from a table in steps of 1/32", report.FailPrecision, nil,
 				replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
 					y, z := x.Clone(), tensor.Like(x)

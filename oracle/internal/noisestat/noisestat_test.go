@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -175,7 +176,7 @@ func TestUnknownNoiseRecorded(t *testing.T) {
 		if c.Rollout.Precision == "bfloat16" {
 			autocast = "cpu"
 		}
-		mode, err := operator.ParseMode(c.Rollout.Precision, autocast)
+		mode, err := graph.ParseMode(c.Rollout.Precision, autocast)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
@@ -51,7 +52,7 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *facts.G
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode, err := operator.ParseMode(precision, "")
+	mode, err := graph.ParseMode(precision, "")
 	if err != nil {
 		t.Fatal(err)
 	}

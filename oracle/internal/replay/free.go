@@ -6,9 +6,9 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
@@ -139,7 +139,7 @@ func (e *Gate) newFree() (*twins, error) {
 		f.hi = batch
 	}
 	c.Realizations = f.hi
-	f.stepper = rollout.Stepper{Operator: e.Op, Config: c, Mode: operator.Mode{Precision: fp16.Float32}}
+	f.stepper = rollout.Stepper{Operator: e.Op, Config: c, Mode: graph.Mode{Precision: fp16.Float32}}
 	f.y = tensor.New(fp16.Float32, f.hi, s.C, s.H, s.W)
 	for m := range f.hi {
 		fp16.Float32.RoundSlice(f.y.Samples(m, m+1).Data, s.At(m, 0))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -315,7 +316,7 @@ func TestFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := &evidence.Evidence{Ctx: t.Context(), Case: c, Op: op, States: recorded, Machine: emulate.New(op, c.Rollout),
-		Mode: operator.Mode{Precision: fp16.Float32}}
+		Mode: graph.Mode{Precision: fp16.Float32}}
 	if seen.Stream, err = c.OpenStream("", op, seen.Mode); err != nil {
 		t.Fatal(err)
 	}

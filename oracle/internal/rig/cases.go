@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 )
 
 // AutocastCases calls f for every case of testdata/autocast with its name,
 // SET/NAME, and the mode that PyTorch ran it in.
-func AutocastCases(t *testing.T, f func(t *testing.T, name string, c *rollout.Case, m operator.Mode)) {
+func AutocastCases(t *testing.T, f func(t *testing.T, name string, c *rollout.Case, m graph.Mode)) {
 	dirs, err := filepath.Glob(Testdata("autocast", "*", "rollouts", "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -30,7 +30,7 @@ func AutocastCases(t *testing.T, f func(t *testing.T, name string, c *rollout.Ca
 			if strings.HasPrefix(set, "1.13-") {
 				autocast = "cpu:1.13"
 			}
-			m, err := operator.ParseMode(c.Rollout.Precision, autocast)
+			m, err := graph.ParseMode(c.Rollout.Precision, autocast)
 			if err != nil {
 				t.Fatal(err)
 			}

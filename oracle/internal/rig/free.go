@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -18,7 +18,7 @@ func FreeRun(t *testing.T, c *rollout.Case, traj *rollout.States, delta float64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := c.OpenStream("torch-cpu", op, operator.Mode{Precision: fp16.Float32})
+	stream, err := c.OpenStream("torch-cpu", op, graph.Mode{Precision: fp16.Float32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func FreeRun(t *testing.T, c *rollout.Case, traj *rollout.States, delta float64)
 	out := *traj
 	out.Data = make([]float64, len(traj.Data))
 	e := &rollout.Engine{
-		Stepper: rollout.Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}},
+		Stepper: rollout.Stepper{Operator: op, Config: c.Rollout, Mode: graph.Mode{Precision: fp16.Float32}},
 		Stream:  stream, Shape: rollout.Shape{C: traj.C, H: traj.H, W: traj.W},
 		Start: func(int) []float64 { return x0 }, Sinks: []rollout.Sink{keep{&out}},
 	}

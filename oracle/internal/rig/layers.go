@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -20,7 +20,7 @@ import (
 )
 
 // NewExam prepares the check of a case, with no gate run.
-func NewExam(t *testing.T, c *rollout.Case, mode operator.Mode, noise string) *facts.Gate {
+func NewExam(t *testing.T, c *rollout.Case, mode graph.Mode, noise string) *facts.Gate {
 	t.Helper()
 	op, err := c.NewOperator()
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Recording) Examine(t *testing.T, layers facts.Check, step string, witho
 
 func LayerExam(t *testing.T, name, precision string) (*facts.Gate, emulate.Device) {
 	t.Helper()
-	mode, err := operator.ParseMode(precision, "")
+	mode, err := graph.ParseMode(precision, "")
 	if err != nil {
 		t.Fatal(err)
 	}

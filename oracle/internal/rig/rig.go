@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -37,7 +38,7 @@ type Rig struct {
 	T      *testing.T
 	Op     *operator.Operator
 	Config rollout.Config
-	Mode   operator.Mode
+	Mode   graph.Mode
 	Size   int
 
 	Start func(x *tensor.Tensor)        // if not nil, changes the initial conditions
@@ -56,7 +57,7 @@ func NewRig(t *testing.T, precision, noiseType string, scale float64) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode, err := operator.ParseMode(precision, "")
+	mode, err := graph.ParseMode(precision, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -13,9 +14,9 @@ import (
 // neighbours returns the contracts that a device may keep in place of the
 // claimed one, and be as accurate: other lists of autocast, other roundings of
 // TF32 operands, and wider modes.
-func neighbours(claim operator.Mode) (l []operator.Mode) {
+func neighbours(claim graph.Mode) (l []graph.Mode) {
 	add := func(precision, autocast string) {
-		if m, err := operator.ParseMode(precision, autocast); err == nil && m != claim {
+		if m, err := graph.ParseMode(precision, autocast); err == nil && m != claim {
 			l = append(l, m)
 		}
 	}

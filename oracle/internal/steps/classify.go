@@ -3,7 +3,7 @@ package steps
 import (
 	"math"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
@@ -21,7 +21,7 @@ func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error)
 	if bad.gate == "structure" || bad.lone || bad.figures.cuts.Local() {
 		return report.FailLogic, nil
 	}
-	mode, err := operator.ParseMode("bfloat16", "cuda")
+	mode, err := graph.ParseMode("bfloat16", "cuda")
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
@@ -45,7 +45,7 @@ func (g *stepGate) less(all []*stepFigures) (bool, error) {
 	out.Points = g.claim.Points & emulate.AtOut
 	l := append([]emulate.Pattern{out, bare}, unrounded(g.claim, g.folds())...)
 	for _, precision := range []string{"float32", "tf32"} {
-		mode, err := operator.ParseMode(precision, "")
+		mode, err := graph.ParseMode(precision, "")
 		if err != nil {
 			return false, err
 		}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/rollout"
 )
@@ -22,7 +22,7 @@ func TestStepsLess(t *testing.T) {
 		if r := b.check(); len(r.Findings) > 0 || r.Contract != want+" with fewer roundings" {
 			t.Errorf("%s: contract %q, findings %v: want %q with fewer roundings", format, r.Contract, r.Findings, want)
 		}
-		p = emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float32}}
+		p = emulate.Pattern{Mode: graph.Mode{Precision: fp16.Float32}}
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 		if r := b.check(); len(r.Findings) > 0 || r.Contract != "float32/state-float32/noise-counter" {
 			t.Errorf("%s: contract %q, findings %v: want float32", format, r.Contract, r.Findings)

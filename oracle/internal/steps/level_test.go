@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -71,7 +72,7 @@ func TestConstantStart(t *testing.T) {
 		b.device = func(int) *emulate.Device {
 			d := b.correct(p, 1)
 			if wrong {
-				d.Operands = make([]operator.Mode, len(b.gate.e.Machine.Nodes))
+				d.Operands = make([]graph.Mode, len(b.gate.e.Machine.Nodes))
 				for i, n := range b.gate.e.Machine.Nodes {
 					if d.Operands[i] = p.Mode; n.Op == operator.OpConv {
 						last = i

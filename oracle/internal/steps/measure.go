@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -124,25 +125,25 @@ func taken(b *noise.Block) int {
 
 // truth returns the states that follow in float64, with no rounding but those
 // of weights, biases and the operator's input to operands.
-func (g *stepGate) truth(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor, error) {
+func (g *stepGate) truth(b *evidence.BatchStep, m graph.Mode) (*tensor.Tensor, error) {
 	return g.after(b, m, nil)
 }
 
 // after is truth by a device that change may have changed.
-func (g *stepGate) after(b *evidence.BatchStep, m operator.Mode, change func(*emulate.Device)) (*tensor.Tensor, error) {
+func (g *stepGate) after(b *evidence.BatchStep, m graph.Mode, change func(*emulate.Device)) (*tensor.Tensor, error) {
 	o, err := g.exact(b, m, change)
 	if err != nil {
 		return nil, err
 	}
 	p := emulate.Pattern{Mode: m}
 	if g.normalizesHalf() || g.kept() != fp16.Float64 || g.e.Case.Rollout.Policy == rollout.Autoregressive {
-		p.Mode = operator.Mode{Precision: fp16.Float64}
+		p.Mode = graph.Mode{Precision: fp16.Float64}
 	}
 	return g.advance(b.X, o, p, nil), nil
 }
 
 // exact returns the operator's output to truth; change, if not nil, may change the device.
-func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode, change func(*emulate.Device)) (*tensor.Tensor, error) {
+func (g *stepGate) exact(b *evidence.BatchStep, m graph.Mode, change func(*emulate.Device)) (*tensor.Tensor, error) {
 	d := &emulate.Device{Mode: m, Wide: emulate.WideAll}
 	if change != nil {
 		change(d)

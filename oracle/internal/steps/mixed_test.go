@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -32,7 +32,7 @@ func TestMixed(t *testing.T) {
 		b := newStepBench(t, "bfloat16", "cpu", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .4, Timesteps: 6})
 		b.device = func(t int) *emulate.Device {
 			if c.float(t) {
-				return b.correct(emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float32}}, 1)
+				return b.correct(emulate.Pattern{Mode: graph.Mode{Precision: fp16.Float32}}, 1)
 			}
 			return b.correct(b.gate.claim, 1)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -31,7 +32,7 @@ func TestNarrowScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.gate = newStepGate(e.Evidence, e.Facts)
-	mode, err := operator.ParseMode("bfloat16", "cpu:1.13")
+	mode, err := graph.ParseMode("bfloat16", "cpu:1.13")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
@@ -68,7 +68,7 @@ func (g *stepGate) nearer() (bool, error) {
 
 // nearerStep is nearer for one step. It adds the squared errors of channels, the device's and the claim's.
 func (g *stepGate) nearerStep(m *measured, sums, claims []float64) (bool, error) {
-	mode := operator.Mode{Precision: fp16.Float64}
+	mode := graph.Mode{Precision: fp16.Float64}
 	o, err := g.e.Machine.Operator(&emulate.Device{Mode: mode}, m.X, m.Draws.Rewind())
 	if err != nil {
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/report"
@@ -143,7 +144,7 @@ func TestFold(t *testing.T) {
 			continue
 		}
 		folds++
-		d := &emulate.Device{Mode: operator.Mode{Precision: fp16.Float64}}
+		d := &emulate.Device{Mode: graph.Mode{Precision: fp16.Float64}}
 		n := emulate.Fold(&nodes[i], &nodes[j])
 		got, err := d.Convolve(&n, x)
 		if err != nil {
@@ -198,7 +199,7 @@ func TestNearer(t *testing.T) {
 		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.3))
 		b.device = func(int) *emulate.Device {
 			d := b.gate.device(b.gate.claim, 1, nil)
-			d.Mode, d.Replace, d.Update = operator.Mode{Precision: fp16.TF32}, nil, nil
+			d.Mode, d.Replace, d.Update = graph.Mode{Precision: fp16.TF32}, nil, nil
 			d.Round = func(_ int, y []float64, _ fp16.Format) { to(y, c.steps) }
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
 				if i == len(b.gate.e.Machine.Nodes)-1 {
@@ -246,7 +247,7 @@ func TestNearerByChance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mode := operator.Mode{Precision: fp16.Float64}
+			mode := graph.Mode{Precision: fp16.Float64}
 			o, err := g.e.Machine.Operator(&emulate.Device{Mode: mode}, s.X, s.Draws.Rewind())
 			if err != nil {
 				t.Fatal(err)

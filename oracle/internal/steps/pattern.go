@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/rows"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/noise"
@@ -291,7 +292,7 @@ func (g *stepGate) post(x, y *tensor.Tensor, p emulate.Pattern, l *emulate.Legal
 		normalizeTensors(c, y, state)
 		c.Normalization = rollout.NoNormalization // what is left is to clamp
 	}
-	y = c.Advance(x, y, fp16.Float64, operator.Mode{Precision: fp16.Float64})
+	y = c.Advance(x, y, fp16.Float64, graph.Mode{Precision: fp16.Float64})
 	if l != nil && g.e.Case.Rollout.Normalization != rollout.NoNormalization {
 		salt := l.Salt(-1, -4)
 		for k, v := range y.Data {

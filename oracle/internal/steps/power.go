@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -43,12 +44,12 @@ func (s seen) enough(p emulate.Pattern) bool {
 
 // rival returns the mode whose errors a step must show at the least: those of a
 // coarse claim itself, or of what is sold for a fine one, TF32 for float32.
-func (g *stepGate) rival() (operator.Mode, error) {
+func (g *stepGate) rival() (graph.Mode, error) {
 	switch m := g.claim.Mode; m.Precision {
 	case fp16.Float64:
-		return operator.ParseMode("float32", "")
+		return graph.ParseMode("float32", "")
 	case fp16.Float32:
-		return operator.ParseMode("tf32", "")
+		return graph.ParseMode("tf32", "")
 	default:
 		return m, nil
 	}
@@ -174,7 +175,7 @@ func (g *stepGate) stretch(m *measured, o *tensor.Tensor) float64 {
 		return 1
 	}
 	c.Normalization, c.Clamp = rollout.NoNormalization, nil
-	before := c.Advance(m.X, o, fp16.Float64, operator.Mode{Precision: fp16.Float64})
+	before := c.Advance(m.X, o, fp16.Float64, graph.Mode{Precision: fp16.Float64})
 	return measure.Ratio(diff.Std(m.truth), diff.Std(before.Data))
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -121,7 +122,7 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 		return c, nil
 	}
 	first := []emulate.Pattern{g.claim}
-	if g.claim.Mode.Autocast == operator.CPU113 {
+	if g.claim.Mode.Autocast == graph.CPU113 {
 		p := g.claim
 		p.Narrow = true
 		first = append(first, p)

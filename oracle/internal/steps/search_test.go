@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/rollout"
@@ -70,7 +71,7 @@ func TestStepsRules(t *testing.T) {
 	t.Parallel()
 	b := newStepBench(t, "float16", "cpu", "group", convex(.3))
 	g := b.gate
-	mode, err := operator.ParseMode("float16", "cuda")
+	mode, err := graph.ParseMode("float16", "cuda")
 	if err != nil {
 		t.Fatal(err)
 	}

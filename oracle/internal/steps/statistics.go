@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -164,7 +165,7 @@ func (g *stepGate) shared(m *measured) (*together, error) {
 		return nil, err
 	}
 	next := func(o *tensor.Tensor) []float64 {
-		return g.advance(m.X, o, emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float64}}, nil).Data
+		return g.advance(m.X, o, emulate.Pattern{Mode: graph.Mode{Precision: fp16.Float64}}, nil).Data
 	}
 	base, s := next(o), &together{len(m.Got) / m.X.N(), make([][][]float64, m.X.N())}
 	d.Seen = nil

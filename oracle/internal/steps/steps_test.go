@@ -11,6 +11,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -54,7 +55,7 @@ func newDeepStepBench(t *testing.T, precision, autocast, norm string, layers int
 
 func newStepBenchOf(t *testing.T, precision, autocast string, config operator.Config, ro rollout.Config) *stepBench {
 	t.Helper()
-	mode, err := operator.ParseMode(precision, autocast)
+	mode, err := graph.ParseMode(precision, autocast)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,13 +275,13 @@ func TestStepsPattern(t *testing.T) {
 		{"bfloat16", "cuda", "instance", func(p *emulate.Pattern) { p.Points = emulate.AtConv | emulate.AtOut },
 			"bfloat16/autocast-cuda/state-float32/noise-counter with fewer roundings", "stores conv, out"},
 		{"float16", "cuda", "none", func(p *emulate.Pattern) {
-			p.Mode.Autocast = operator.CPU2
+			p.Mode.Autocast = graph.CPU2
 			p.Points &^= emulate.AtBias
 		}, "float16/autocast-cpu/state-float32/noise-counter", "stores conv, act, draw, product, noise, out, share"},
 		{"tf32", "", "instance", func(p *emulate.Pattern) { p.Mode.TF32 = fp16.TowardZero },
 			"tf32:truncate/state-float32/noise-counter", ""},
 		{"float16", "cuda", "instance", func(p *emulate.Pattern) {
-			*p = emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float32}}
+			*p = emulate.Pattern{Mode: graph.Mode{Precision: fp16.Float32}}
 		}, "float32/state-float32/noise-counter", ""},
 	} {
 		b := newStepBench(t, c.precision, c.autocast, c.norm, convex(.4))
@@ -482,7 +483,7 @@ func TestStepsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mode, err := operator.ParseMode(c.precision, c.autocast)
+		mode, err := graph.ParseMode(c.precision, c.autocast)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -25,7 +26,7 @@ import (
 // q^(-n/2); a node that does otherwise than the last one of its kind is less likely
 // by itself. What is likely with half of the nodes need not be what is with all of
 // them, so the likeliest few are followed.
-func (g *stepGate) trace(m *measured, mode operator.Mode) (best candidate, err error) {
+func (g *stepGate) trace(m *measured, mode graph.Mode) (best candidate, err error) {
 	nodes := g.e.Machine.Nodes
 	all := emulate.PointsOf(nodes, g.e.Case.Rollout, mode)
 	stored := emulate.FormatsOf(nodes, mode, g.input(emulate.Pattern{Mode: mode}, m.Step))

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -201,12 +201,12 @@ func TestStart(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		c := rig.OpenCase(t, filepath.Base(dir))
-		mode, err := operator.ParseMode(c.Rollout.Precision, "")
+		mode, err := graph.ParseMode(c.Rollout.Precision, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if mode.Precision == fp16.BFloat16 {
-			if mode, err = operator.ParseMode(c.Rollout.Precision, "cpu"); err != nil {
+			if mode, err = graph.ParseMode(c.Rollout.Precision, "cpu"); err != nil {
 				t.Fatal(err)
 			}
 		}

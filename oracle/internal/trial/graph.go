@@ -22,7 +22,7 @@ type Graph struct {
 }
 
 // NewGraph is that of a graph whose values have types, in a mode. All results are exact but those of half types.
-func NewGraph(g *graph.Graph, mode operator.Mode, types func(v int) graph.Type) *Graph {
+func NewGraph(g *graph.Graph, mode graph.Mode, types func(v int) graph.Type) *Graph {
 	at := make([]int, len(g.Values)) // the node that makes a value
 	nodes := make([]operator.Node, len(g.Nodes), len(g.Nodes)+len(g.Inputs))
 	for _, v := range g.Inputs {
