@@ -22,7 +22,7 @@ import (
 
 // normal returns a tensor of standard normals of a seed of its own.
 func normal(seed uint64, n, c, h, w int) *tensor.Tensor {
-	g, err := noise.NewTorchCPU("2.x", false)
+	g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	if err != nil {
 		panic(err)
 	}
@@ -183,7 +183,7 @@ func BenchmarkOperator(b *testing.B) {
 }
 
 func benchmarkPlan(b *testing.B, op *operator.Operator, m graph.Mode, side, n int) {
-	g, err := noise.NewTorchCPU("2.x", false)
+	g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -113,6 +113,7 @@ var inward = map[string][]string{
 		"internal/exact/rows", "tensor",
 	},
 	"dataset": {
+		"graph",
 		"fp16", "internal/dataset/initial", "internal/dataset/sample", "internal/ground/disk", "internal/exact/elem",
 		"internal/ground/fault", "internal/format/hdf5", "internal/ground/memory", "internal/ground/par",
 		"internal/ground/strict", "internal/format/zarr",
@@ -139,8 +140,9 @@ var inward = map[string][]string{
 	},
 	"oracle/forward": {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/part", "internal/oracle/table",
 		"oracle/judge", "oracle/report", "tensor"},
-	"internal/oracle/render": {"diff", "oracle/report", "internal/format/svg"},
-	"study":                  {"diff", "fp16", "internal/exact/elem", "operator", "rollout", "tensor"},
+	"internal/oracle/render": {"internal/oracle/words", "diff", "oracle/report", "internal/format/svg"},
+	"study": {
+		"graph", "diff", "fp16", "internal/exact/elem", "operator", "rollout", "tensor"},
 	"noise": {"internal/asm", "fp16", "tensor", "internal/exact/elem", "internal/exact", "internal/ground/par",
 		"internal/exact/rows", "internal/exact/single", "safetensors"},
 
@@ -155,16 +157,21 @@ var inward = map[string][]string{
 		"internal/exact/rows", "noise", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout",
 		"tensor",
 	},
-	"oracle/internal/evidence": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure",
+	"oracle/internal/evidence": {
+		"graph", "fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure",
 		"rollout", "safetensors", "tensor"},
+	"internal/oracle/words": {},
 	"internal/oracle/table": {"oracle/report"},
-	"oracle/internal/facts": {"internal/op/act", "operator", "oracle/internal/evidence", "oracle/internal/measure",
+	"oracle/internal/facts": {
+		"internal/oracle/words",
+		"internal/op/act", "operator", "oracle/internal/evidence", "oracle/internal/measure",
 		"internal/oracle/table", "oracle/report", "rollout"},
 	"oracle/internal/trial": {
 		"fp16", "graph", "internal/op/act", "internal/op/conv", "internal/oracle/table", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/report", "tensor",
 	},
-	"oracle/internal/fault": {"internal/op/act", "internal/op/conv", "fp16", "internal/exact/elem", "noise", "operator",
+	"oracle/internal/fault": {
+		"graph", "internal/op/act", "internal/op/conv", "fp16", "internal/exact/elem", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/internal/trial", "oracle/report", "rollout", "tensor"},
 	"oracle/internal/match": {"diff", "fp16", "noise", "operator", "oracle/internal/emulate",
@@ -173,12 +180,14 @@ var inward = map[string][]string{
 	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table", "oracle/report", "tensor"},
 	"oracle/internal/steps": {
+		"graph",
 		"diff", "fp16", "internal/exact/elem", "internal/op/act", "internal/oracle/table", "internal/exact/rows", "noise",
 		"operator", "oracle/internal/chain", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout",
 		"tensor",
 	},
 	"oracle/internal/chain": {
+		"internal/oracle/words",
 		"diff", "fp16", "graph", "internal/op/act", "internal/op/pointwise", "internal/oracle/table", "noise",
 		"operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts",
 		"oracle/internal/fault", "oracle/internal/lower", "oracle/internal/measure", "oracle/internal/part",
@@ -189,18 +198,22 @@ var inward = map[string][]string{
 		"diff", "fp16", "internal/exact/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts",
 		"oracle/report",
 	},
-	"oracle/internal/noisestat": {"internal/op/act", "diff", "fp16", "internal/exact/elem", "noise", "operator",
+	"oracle/internal/noisestat": {
+		"internal/oracle/words", "internal/op/act", "diff", "fp16", "internal/exact/elem", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure",
 		"oracle/report", "rollout", "tensor"},
-	"oracle/internal/replay": {"diff", "fp16", "internal/exact/elem", "noise", "operator", "oracle/internal/emulate",
+	"oracle/internal/replay": {
+		"graph", "diff", "fp16", "internal/exact/elem", "noise", "operator", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/internal/noisestat", "oracle/report", "rollout", "tensor"},
 	"oracle/internal/probe": {"diff", "fp16", "internal/ground/disk", "noise", "operator", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/report", "rollout", "safetensors", "tensor"},
-	"oracle/internal/rig": {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence",
+	"oracle/internal/rig": {
+		"graph", "fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
 	"oracle": {
+		"graph", "internal/oracle/words",
 		"diff", "fp16", "internal/ground/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault",
 		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",

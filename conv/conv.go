@@ -1,7 +1,7 @@
 // Package conv convolves: PyTorch's conv2d and conv_transpose2d of images [N,C,H,W],
 // with strides, dilation, groups, padding of any side and of four kinds.
 //
-//	k := conv.NewKernel(weight, bias) // [OC,IC,KH,KW], prepared once
+//	k := conv.NewKernel(weight, bias, 1) // [OC,IC,KH,KW], in one group, prepared once
 //	p := conv.Square(1, 1, conv.Zeros) // stride 1, one pixel of zeros around
 //	conv.Forward(dst, src, k, p)
 //
@@ -46,10 +46,6 @@ const (
 	Replicate = conv.Replicate // the nearest pixel of the image
 )
 
-// ParsePadding returns the padding that PyTorch's padding_mode names: zeros,
-// circular, reflect or replicate. Any other name is an error that lists them.
-func ParsePadding(name string) (Padding, error) { return conv.ParsePadding(name) }
-
 // Params are the geometry of a convolution, of rows and of columns: PyTorch's stride
 // and dilation, and pixels of the given padding on each side, where ONNX has them:
 // top, left, bottom, right. A stride or dilation of 0 means 1.
@@ -64,28 +60,18 @@ func Square(stride, pad int, padding Padding) Params { return conv.Square(stride
 // copies what it needs and may be used by many goroutines.
 type Kernel struct{ of *conv.Kernel }
 
-// NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
-// N, C, H, W) and its bias, which is nil or of length OC.
-func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
-	return &Kernel{conv.NewKernel(weight, bias)}
-}
-
-// NewGroupedKernel prepares the weight [OC,IC/groups,KH,KW] of a convolution in groups
-// of channels, each group of outputs of its own group of inputs. It panics if groups do
-// not divide OC.
-func NewGroupedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+// NewKernel prepares the weight [OC,IC/groups,KH,KW] of a convolution (the tensor's
+// N, C, H, W) and its bias, which is nil or of length OC. Of several groups of
+// channels, each group of outputs is of its own group of inputs. It panics if groups
+// do not divide OC.
+func NewKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
 	return &Kernel{conv.NewGroupedKernel(weight, bias, groups)}
 }
 
-// NewTransposedKernel prepares the weight [IC,OC,KH,KW] of a transposed
-// convolution and its bias, which is nil or of length OC.
-func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
-	return &Kernel{conv.NewTransposedKernel(weight, bias)}
-}
-
-// NewGroupedTransposedKernel prepares the weight [IC,OC/groups,KH,KW] of a transposed
-// convolution in groups of channels. It panics if groups do not divide IC.
-func NewGroupedTransposedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+// NewTransposedKernel prepares the weight [IC,OC/groups,KH,KW] of a transposed
+// convolution and its bias, which is nil or of length OC. It panics if groups do not
+// divide IC.
+func NewTransposedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
 	return &Kernel{conv.NewGroupedTransposedKernel(weight, bias, groups)}
 }
 

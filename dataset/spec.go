@@ -38,8 +38,8 @@ type Spec struct {
 // Sampling returns the method by which points are spread over the unit cube, and the cube's dimensions.
 func (s *Spec) Sampling() (method string, dims int) { return string(s.points.Method), s.points.Dims }
 
-// MostOperators is the greatest number of operators of a dataset.
-const MostOperators = 1_000_000
+// mostOperators is the greatest number of operators of a dataset.
+const mostOperators = 1_000_000
 
 // Parse reads a specification from JSON text: the project's own form, or Spinlock's, which
 // is known by its parameter_space. file is what messages call it. What is wrong is an
@@ -93,7 +93,7 @@ func Parse(file string, text []byte) (*Spec, error) {
 func readOwn(o *strict.Object) (*Spec, error) {
 	o.Need("operators", "operator", "rollout", "space")
 	s := &Spec{
-		Name: o.String("name", "dataset"), Operators: int(o.Int("operators", 1, 1, MostOperators)),
+		Name: o.String("name", "dataset"), Operators: int(o.Int("operators", 1, 1, mostOperators)),
 		Operator: o.Raw("operator"), Rollout: o.Raw("rollout"), Initial: o.Raw("initial"), Store: fp16.Float32,
 		File: ".safetensors", Gzip: rollout.Huffman, States: true,
 	}

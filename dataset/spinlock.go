@@ -132,7 +132,7 @@ func (s *spinlock) axis(p *strict.Object, field string) (*Axis, error) {
 // seed is its own; this is the one of the configuration.
 func (s *spinlock) sampling(o *strict.Object) error {
 	o.Need("total_samples")
-	s.Operators = int(o.Int("total_samples", 1, 1, MostOperators))
+	s.Operators = int(o.Int("total_samples", 1, 1, mostOperators))
 	s.points = sample.Config{Method: sample.Sobol, Scramble: true, Legacy: true, Seed: 42}
 	if strategy := o.String("strategy", "sobol_stratified"); strategy != "sobol_stratified" && strategy != "sobol" {
 		o.Fail("strategy", "%.60q: want sobol or sobol_stratified", strategy)

@@ -140,39 +140,3 @@ func TestHalfOrder(t *testing.T) {
 		}
 	}
 }
-
-// TestHalfClass counts the numbers of each class.
-func TestHalfClass(t *testing.T) {
-	want := map[fp16.Format][5]int{ // signs times exponents times mantissas
-		fp16.Float16:  {2, 2 * 1023, 2 * 30 * 1024, 2, 2 * 1023},
-		fp16.BFloat16: {2, 2 * 127, 2 * 254 * 128, 2, 2 * 127},
-	}
-	for _, f := range halves {
-		var got [5]int
-		for b := range uint64(1 << 16) {
-			v := f.FromBits(b)
-			c := f.Class(v)
-			got[c]++
-			a := math.Abs(v)
-			var ok bool
-			switch c {
-			case fp16.ClassZero:
-				ok = v == 0
-			case fp16.ClassSubnormal:
-				ok = a >= f.Smallest() && a < f.SmallestNormal()
-			case fp16.ClassNormal:
-				ok = a >= f.SmallestNormal() && a <= f.Largest()
-			case fp16.ClassInfinite:
-				ok = math.IsInf(v, 0)
-			case fp16.ClassNaN:
-				ok = v != v
-			}
-			if !ok {
-				t.Fatalf("%v.Class(%x) = %v", f, v, c)
-			}
-		}
-		if got != want[f] {
-			t.Errorf("%v: %d numbers of the classes, want %d", f, got, want[f])
-		}
-	}
-}

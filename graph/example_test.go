@@ -60,13 +60,13 @@ func ExampleBind() {
 }
 
 // Functions and operations on numbers go by their names.
-func ExampleNewUnary() {
-	leaky, err := graph.NewUnary("leaky_relu", map[string]float64{"negative_slope": 0.5})
+func ExampleBind_functions() {
+	leaky, err := graph.Bind("leaky_relu", []byte(`{"negative_slope": 0.5}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	sub, err := graph.NewBinary("sub")
+	sub, err := graph.Bind("sub", nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -186,6 +186,10 @@ func TestUnneeded(t *testing.T) {
 func TestInferRefuses(t *testing.T) {
 	image := graph.Type{Shape: []int{1, 2, 4, 5}, Format: fp16.Float32}
 	relu := graph.Act{Func: act.ReLU}
+	half, err := graph.Bind("avg_pool2d", []byte(`{"kernel_size": 2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		what string
 		edit func(g *graph.Graph)
@@ -210,11 +214,12 @@ func TestInferRefuses(t *testing.T) {
 		{"an input too many", func(g *graph.Graph) { g.Add(relu, "two", 0, 0) }, []graph.Type{image},
 			"two: 2 inputs: want 1"},
 		{"inputs of two shapes", func(g *graph.Graph) {
-			g.Add(graph.Addition, "odd", 0, g.Add(graph.NewAvgPool(2), "half", 0))
+			g.Add(graph.Addition, "odd", 0, g.Add(half, "half", 0))
 		}, []graph.Type{image},
 			"odd: shapes [[1 2 4 5] [1 2 2 2]]: want dimensions that are equal, or 1, from the last one on"},
-		{"an image too large", func(g *graph.Graph) { g.Add(graph.NewInterpolate("nearest", 1<<20), "huge", 0) },
-			[]graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
+		{"an image too large", func(g *graph.Graph) {
+			g.Add(graph.Interpolate{Scale: graph.Floats{1 << 20}, Mode: "nearest"}, "huge", 0)
+		}, []graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
 		{"groups that do not divide", func(g *graph.Graph) {
 			c := g.Constant("one", numbers(1, 2))
 			g.Add(graph.GroupNorm{Groups: 3}, "norm", 0, c, c)

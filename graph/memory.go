@@ -106,7 +106,7 @@ func (p *Program) given() (there []bool, bytes int64) {
 
 // takesOver reports whether output v of node i is made in the memory of the node's first input.
 func (p *Program) takesOver(n *Node, v int, of, until []int, stays []bool, i int) bool {
-	if _, can := n.Op.(InPlace); !can || len(n.In) == 0 {
+	if _, can := n.Op.(inPlacer); !can || len(n.In) == 0 {
 		return false
 	}
 	m := of[n.In[0]]

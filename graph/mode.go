@@ -113,11 +113,11 @@ func (m Mode) Output() fp16.Format {
 	return f
 }
 
-// Contract is the version of the numerical contract (docs/NUMERICS.md) that
-// results obey. Results of one contract have the same bits everywhere.
-const Contract = "1"
-
-// FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations in a written order, for
-// convolutions, products, norms, softmax and GELU. Its results have the same bits everywhere too; they are not rounded
-// once.
-const FastContract = "fast-6"
+// The contracts' versions (docs/NUMERICS.md). Results of one of them have the same bits everywhere.
+const (
+	// Contract is the numerical contract: each result is rounded once.
+	Contract = "1"
+	// FastContract is fast arithmetic: float32 operations in a written order, for convolutions, products, norms,
+	// softmax and GELU, which are not rounded once.
+	FastContract = "fast-6"
+)

@@ -21,9 +21,9 @@ type Op interface {
 	Eval(c *Call) error
 }
 
-// InPlace is an operation of one output that may be the same tensor as its first
+// inPlacer is an operation of one output that may be the same tensor as its first
 // input.
-type InPlace interface{ inPlace() }
+type inPlacer interface{ inPlace() }
 
 // View is an operation of one output whose numbers are those of its first input, in their
 // order and format: they need not be moved, only seen in another shape.

@@ -17,16 +17,9 @@ import (
 // default type is. Truths, such as isnan's, are whole numbers, 1 and 0.
 type Unary struct{ pointwise.Func }
 
-// Function is a function of one number with its parameters. [NewUnary] makes one; its methods Name and Params
-// return what that was given, and String both.
+// Function is a function of one number with its parameters. [Bind] makes one by its name; its methods Name
+// and Params return what that was given, and String both.
 type Function = pointwise.Func
-
-// NewUnary returns the function of that name with these parameters, such as leaky_relu with negative_slope; those
-// that are not given have PyTorch's values.
-func NewUnary(name string, params map[string]float64) (Unary, error) {
-	f, err := pointwise.Parse(name, params)
-	return Unary{f}, err
-}
 
 // Binary is an operation on two inputs, whose shapes are spread as numpy does. See
 // [pointwise.Binary]. Comparisons and logic give whole numbers, 1 and 0.
@@ -44,20 +37,14 @@ type Binary struct {
 // Arithmetic is an operation on two numbers, such as add; its method String returns the name.
 type Arithmetic = pointwise.Op
 
-// NewBinary returns the operation of that name, such as sub or maximum.
-func NewBinary(name string) (Binary, error) {
-	of, err := pointwise.ParseOp(name)
-	return Binary{Of: of}, err
-}
-
-// Addition is the sum of two inputs.
-var Addition = Binary{Of: pointwise.Add}
+// Sum and product of two inputs, number by number.
+var (
+	Addition       = Binary{Of: pointwise.Add}
+	Multiplication = Binary{Of: pointwise.Mul}
+)
 
 // Where chooses from its second and its third input by the first: not 0 is true.
 type Where struct{}
-
-// Multiplication is the product of two inputs, number by number.
-var Multiplication = Binary{Of: pointwise.Mul}
 
 // Name implements [Op].
 func (o Unary) Name() string { return o.Func.Name() }

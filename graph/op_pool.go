@@ -43,9 +43,6 @@ type AdaptivePool struct {
 	Indices bool `json:"return_indices"` // of maxima, as a second output
 }
 
-// NewAvgPool returns avg_pool2d of windows of a size, that far apart.
-func NewAvgPool(size int) AvgPool { return AvgPool{axes: 2, Kernel: Ints{size}, CountPadding: true} }
-
 // Name implements [Op].
 func (o MaxPool) Name() string { return fmt.Sprintf("max_pool%dd", o.axes) }
 

@@ -35,7 +35,7 @@ func TestInterpolateAutocast(t *testing.T) {
 			{"nearest-exact", "nearest-exact", 2},
 			{"area", "area", 2}, {"nearest, 1 axes", "nearest", 1}, {"nearest, 3 axes", "nearest", 3}} {
 			for _, f := range []fp16.Format{m.Precision, fp16.Float32} {
-				inf, err := NewInterpolate(k.mode, 2).Infer(m, []Type{{shapes[k.axes-1], f}})
+				inf, err := Interpolate{Scale: Floats{2}, Mode: k.mode}.Infer(m, []Type{{shapes[k.axes-1], f}})
 				want := rules[m.Precision.String()]["interpolate "+k.row][f.String()]
 				if err != nil || inf.Out[0].Format.String() != want {
 					t.Errorf("%v: %s of %v: %v, %v: want %s", m, k.row, f, inf, err, want)
@@ -46,8 +46,8 @@ func TestInterpolateAutocast(t *testing.T) {
 	// PyTorch's autocast on CUDA lists upsample_*, which area is not.
 	cuda := Mode{Precision: fp16.Float16, Autocast: CUDA2}
 	for mode, want := range map[string]fp16.Format{"bilinear": fp16.Float32, "area": fp16.Float16} {
-		if inf, err := NewInterpolate(mode, 2).Infer(cuda, []Type{{shapes[1], fp16.Float16}}); err != nil ||
-			inf.Out[0].Format != want {
+		op := Interpolate{Scale: Floats{2}, Mode: mode}
+		if inf, err := op.Infer(cuda, []Type{{shapes[1], fp16.Float16}}); err != nil || inf.Out[0].Format != want {
 			t.Errorf("%s on CUDA: %v, %v: want %v", mode, inf, err, want)
 		}
 	}

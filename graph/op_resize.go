@@ -55,12 +55,6 @@ func (v *Floats) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &(*v)[0])
 }
 
-// NewInterpolate returns interpolate by one factor, nearest, or bilinear without aligned
-// corners.
-func NewInterpolate(mode string, factor float64) Interpolate {
-	return Interpolate{Scale: Floats{factor}, Mode: mode}
-}
-
 // coefficient returns that of cubic modes.
 func (o Interpolate) coefficient() float64 {
 	switch {

@@ -149,7 +149,7 @@ func (p *Program) eval(r *Run, i int, of []*tensor.Tensor, over *tensor.Tensor) 
 	}
 	for _, v := range n.Out {
 		t := p.types[v]
-		if _, can := n.Op.(InPlace); can && over != nil && over.Format == t.Format && slices.Equal(over.Shape, t.Shape) {
+		if _, can := n.Op.(inPlacer); can && over != nil && over.Format == t.Format && slices.Equal(over.Shape, t.Shape) {
 			c.Out = append(c.Out, over)
 		} else {
 			c.Out = append(c.Out, tensor.New(t.Format, t.Shape...))

@@ -315,7 +315,7 @@ func (c *check) faulty(fault string) (of []*Answer, err error) {
 		case *Model:
 			p, err = n.problem(graph.Mode{Precision: fp16.Float64}, n.Batch(m), fault)
 		case listed:
-			p, err = n.model.problem(graph.Mode{Precision: fp16.Float64}, Join([]*Molecule{m}, n.pairs), fault)
+			p, err = n.model.problem(graph.Mode{Precision: fp16.Float64}, join([]*Molecule{m}, n.pairs), fault)
 		default:
 			return nil, nil
 		}

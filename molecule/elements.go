@@ -20,8 +20,8 @@ var numberOf = func() map[string]int {
 	return of
 }()
 
-// Symbol returns the chemical symbol of an atomic number, X for one that has none.
-func Symbol(z int) string {
+// symbol returns the chemical symbol of an atomic number, X for one that has none.
+func symbol(z int) string {
 	if z < 0 || z >= len(symbols) {
 		return symbols[0]
 	}
@@ -33,7 +33,7 @@ func Symbol(z int) string {
 func (m *Molecule) Formula() string {
 	count := map[string]int{}
 	for _, z := range m.Numbers {
-		count[Symbol(z)]++
+		count[symbol(z)]++
 	}
 	var b strings.Builder
 	write := func(s string) {

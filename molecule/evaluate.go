@@ -20,8 +20,8 @@ type Batch struct {
 	First     []int // the first atom of each molecule
 }
 
-// Join puts molecules side by side. pairs returns those of one molecule, counted from its first atom.
-func Join(all []*Molecule, pairs func(m *Molecule) Pairs) *Batch {
+// join puts molecules side by side. pairs returns those of one molecule, counted from its first atom.
+func join(all []*Molecule, pairs func(m *Molecule) Pairs) *Batch {
 	b := new(Batch)
 	for _, m := range all {
 		at := len(b.Numbers)
@@ -183,5 +183,5 @@ func resultOf(y []*tensor.Tensor) *Result {
 
 // Batch puts molecules side by side, each with its own neighbours within the model's cutoff.
 func (m *Model) Batch(all ...*Molecule) *Batch {
-	return Join(all, func(x *Molecule) Pairs { return Neighbours(x.Positions, m.Config.Cutoff, m.Inclusive()) })
+	return join(all, func(x *Molecule) Pairs { return Neighbours(x.Positions, m.Config.Cutoff, m.Inclusive()) })
 }

@@ -39,7 +39,7 @@ type listed struct {
 }
 
 func (l listed) Problem(mode graph.Mode, all ...*Molecule) (*Problem, error) {
-	return l.model.problem(mode, Join(all, l.pairs), "")
+	return l.model.problem(mode, join(all, l.pairs), "")
 }
 
 func (m *Model) problem(mode graph.Mode, b *Batch, fault string) (*Problem, error) {

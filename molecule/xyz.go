@@ -312,7 +312,7 @@ func (m *Molecule) write(w io.Writer, f fp16.Format) error {
 	}
 	b.WriteByte('\n')
 	for i, z := range m.Numbers {
-		symbol := Symbol(z)
+		symbol := symbol(z)
 		if symbol == symbols[0] && z != 0 {
 			symbol = digits(z)
 		}

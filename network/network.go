@@ -126,7 +126,7 @@ func (r *reader) input(o *strict.Object) error {
 	if err := o.Close(); err != nil {
 		return err
 	}
-	f, err := FormatOf(in.Dtype)
+	f, err := formatOf(in.Dtype)
 	if err != nil {
 		return o.Errorf("dtype", "%w", err)
 	}
@@ -142,9 +142,9 @@ func (r *reader) input(o *strict.Object) error {
 	return nil
 }
 
-// FormatOf returns the format in which a graph holds numbers of a type: float64, float32,
+// formatOf returns the format in which a graph holds numbers of a type: float64, float32,
 // float16, bfloat16, or one of whole numbers, such as int64 or bool.
-func FormatOf(dtype string) (fp16.Format, error) {
+func formatOf(dtype string) (fp16.Format, error) {
 	f, err := fp16.ParseFormat(dtype)
 	if err == nil && f != fp16.TF32 && f != fp16.Int64 {
 		return f, nil

@@ -58,7 +58,7 @@ type Block struct {
 	Type     Type
 	Scale    float64 // s0, a float32 number; anything else is rounded to float32
 	Schedule Schedule
-	// Period of the Periodic schedule, in steps; Spinlock's is [DefaultPeriod].
+	// Period of the Periodic schedule, in steps; Spinlock's is 100.
 	Period int
 	// Correlation is rho, the correlation length as a fraction of the image
 	// height; 0 means white noise. Dropout ignores it.

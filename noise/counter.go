@@ -83,15 +83,13 @@ func (c Counter) At(step, lo, hi int) (Draws, error) {
 	return &counterDraws{Counter: c, step: uint32(step), lo: lo, hi: hi}, nil
 }
 
-// Slice returns the draws of an application for realizations lo to hi-1 of its own
-// alone, if they can be had without the others': a counter's can.
-func Slice(d Draws, lo, hi int) (Draws, bool) {
-	c, ok := d.(*counterDraws)
-	if !ok || lo < 0 || hi < lo || hi > c.hi-c.lo {
+// Slice returns the draws for realizations lo to hi-1 of its own alone: see [Draws].
+func (d *counterDraws) Slice(lo, hi int) (Draws, bool) {
+	if lo < 0 || hi < lo || hi > d.hi-d.lo {
 		return nil, false
 	}
-	part := *c
-	part.lo, part.hi = c.lo+lo, c.lo+hi
+	part := *d
+	part.lo, part.hi = d.lo+lo, d.lo+hi
 	return &part, true
 }
 

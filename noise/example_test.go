@@ -39,7 +39,7 @@ func ExampleBlock_Apply() {
 
 // torch.manual_seed(0); torch.randn(20) of PyTorch 2, bit for bit.
 func ExampleTorchCPU() {
-	g, err := noise.NewTorchCPU("2.x", false)
+	g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -27,6 +27,10 @@ func (k Kind) String() string {
 
 // Draws supplies the primitive draws of one operator application, in the order
 // in which the operator asks for them.
+//
+// A source of which some realizations can be drawn without the others has a method
+// Slice(lo, hi int) (Draws, bool) as well, which returns the draws for realizations lo to
+// hi-1 of its own alone; a [Counter]'s has. Others are drawn whole and shared.
 type Draws interface {
 	// Draw fills dst with the next primitive draw. shape is that of the
 	// tensor being drawn, batch first, and its product is the length of dst

@@ -22,7 +22,7 @@ func TestRowsApply(t *testing.T) {
 						case "counter":
 							return counterAt(t, Counter{Seed: 4}, 7, 5, 5+n)
 						case "torch":
-							g, err := NewTorchCPU("2.x", false)
+							g, err := newTorchCPU("2.x", false)
 							if err != nil {
 								t.Fatal(err)
 							}
@@ -107,7 +107,7 @@ func TestSlice(t *testing.T) {
 	if err := counterAt(t, Counter{Seed: 2}, 3, 10, 16).Draw(Normal, 0, []int{6, 3, 5, 4}, all); err != nil {
 		t.Fatal(err)
 	}
-	part, ok := Slice(counterAt(t, Counter{Seed: 2}, 3, 10, 16), 2, 5)
+	part, ok := counterAt(t, Counter{Seed: 2}, 3, 10, 16).(*counterDraws).Slice(2, 5)
 	if !ok {
 		t.Fatal("a counter has no slices")
 	}
@@ -120,10 +120,7 @@ func TestSlice(t *testing.T) {
 			t.Fatalf("number %d is %v, want %v", i, v, all[2*each+i])
 		}
 	}
-	if _, ok := Slice(counterAt(t, Counter{}, 0, 0, 2), 1, 3); ok {
+	if _, ok := counterAt(t, Counter{}, 0, 0, 2).(*counterDraws).Slice(1, 3); ok {
 		t.Error("a slice of more than there is")
-	}
-	if _, ok := Slice(given{}, 0, 1); ok {
-		t.Error("a slice of a stream that has none")
 	}
 }

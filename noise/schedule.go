@@ -19,9 +19,6 @@ const (
 	Periodic                  // f = 1 + sin(2 pi step/period)/2
 )
 
-// DefaultPeriod is Spinlock's schedule_period, in steps.
-const DefaultPeriod = 100
-
 var scheduleNames = []string{"constant", "annealing", "periodic"}
 
 // String returns the name used in configurations.

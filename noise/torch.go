@@ -42,12 +42,8 @@ type TorchCPU struct {
 
 var _ Draws = (*TorchCPU)(nil)
 
-// NewTorchCPU returns the stream of a PyTorch release, "1.13" or "2.x", seeded
-// with 0. The releases agree except where exponential and short normal fills
-// take a logarithm (see [TorchCPU.Exponential]). Any other version is an error.
-// With mkl the Bernoulli draws are those of MKL, and so would 2.x's exponential
-// draws be, which are refused.
-func NewTorchCPU(version string, mkl bool) (*TorchCPU, error) {
+// newTorchCPU returns the stream of a PyTorch release, "1.13" or "2.x", with MKL or without.
+func newTorchCPU(version string, mkl bool) (*TorchCPU, error) {
 	if version != "1.13" && version != "2.x" {
 		name := "torch-cpu:" + version
 		if mkl {
@@ -61,9 +57,11 @@ func NewTorchCPU(version string, mkl bool) (*TorchCPU, error) {
 	return t, nil
 }
 
-// ParseTorchCPU returns the stream named torch-cpu[:VERSION][:mkl]; version is
-// used if the name has none. Errors are those of [NewTorchCPU], and a name of
-// another form.
+// ParseTorchCPU returns the stream named torch-cpu[:VERSION][:mkl], seeded with 0; version
+// is used if the name has none. It is 1.13 or 2.x. These releases agree except where
+// exponential and short normal fills take a logarithm (see [TorchCPU.Exponential]).
+// With mkl the Bernoulli draws are those of MKL, and so would 2.x's exponential
+// draws be, which are refused. Any other version, and a name of another form, is an error.
 func ParseTorchCPU(name, version string) (*TorchCPU, error) {
 	release, mkl := strings.CutSuffix(name, ":mkl")
 	if v, ok := strings.CutPrefix(release, "torch-cpu:"); ok {
@@ -71,7 +69,7 @@ func ParseTorchCPU(name, version string) (*TorchCPU, error) {
 	} else if release != "torch-cpu" {
 		return nil, fmt.Errorf("noise: stream %.60q is not of the form torch-cpu[:VERSION][:mkl]", name)
 	}
-	return NewTorchCPU(version, mkl)
+	return newTorchCPU(version, mkl)
 }
 
 // String returns the stream's full name, such as torch-cpu:1.13 or

@@ -8,7 +8,7 @@ import (
 
 func torchMKL(t testing.TB, version string, seed uint64) *TorchCPU {
 	t.Helper()
-	s, err := NewTorchCPU(version, true)
+	s, err := newTorchCPU(version, true)
 	if err != nil {
 		t.Fatal(err)
 	}

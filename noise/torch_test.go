@@ -11,7 +11,7 @@ import (
 
 func torchStream(t testing.TB, version string, seed uint64) *TorchCPU {
 	t.Helper()
-	s, err := NewTorchCPU(version, false)
+	s, err := newTorchCPU(version, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestTorchReleases(t *testing.T) {
 }
 
 func TestTorchSeed(t *testing.T) {
-	fresh, err := NewTorchCPU("1.13", false)
+	fresh, err := newTorchCPU("1.13", false)
 	if err != nil {
 		t.Fatal(err)
 	}

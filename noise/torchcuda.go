@@ -40,22 +40,22 @@ type TorchCUDA struct {
 
 var _ Draws = (*TorchCUDA)(nil)
 
-// DefaultThreads is the number of threads a multiprocessor holds in devices of
+// defaultThreads is the number of threads a multiprocessor holds in devices of
 // compute capability 7.0, 8.0, 9.0 and 10.0, among them V100, A100, H100 and
 // B200. It is 1536 for 8.6, 8.9 and 12.0 (RTX 30, 40, 50, A10, L40) and 1024 for
 // 7.5 (T4).
-const DefaultThreads = 2048
+const defaultThreads = 2048
 
 const (
 	cudaBlock = 256     // threads of a thread block
 	cudaMost  = 1 << 29 // numbers of one fill
 )
 
-// NewTorchCUDA returns the stream of a device with that many multiprocessors,
+// newTorchCUDA returns the stream of a device with that many multiprocessors,
 // each with room for that many threads (torch.cuda.get_device_properties:
 // multi_processor_count and max_threads_per_multi_processor), seeded with 0.
 // Other than 1 to 65535 multiprocessors and 256 to 4096 threads are errors.
-func NewTorchCUDA(sms, threads int) (*TorchCUDA, error) {
+func newTorchCUDA(sms, threads int) (*TorchCUDA, error) {
 	g := &TorchCUDA{sms: sms, threads: threads}
 	if sms < 1 || sms > 1<<16-1 || threads < cudaBlock || threads > 4096 {
 		return nil, fmt.Errorf("noise: stream %.60q: want 1 to 65535 multiprocessors of 256 to 4096 threads", g)
@@ -64,8 +64,11 @@ func NewTorchCUDA(sms, threads int) (*TorchCUDA, error) {
 }
 
 // ParseTorchCUDA returns the stream named torch-cuda:SMS[:THREADS]; THREADS is
-// [DefaultThreads] if the name has none. Errors are those of [NewTorchCUDA], and
-// a name of another form.
+// 2048 if the name has none, as V100, A100, H100 and B200 have them (1536 in RTX 30, 40
+// and 50, A10 and L40, 1024 in T4). SMS and THREADS are
+// torch.cuda.get_device_properties' multi_processor_count and
+// max_threads_per_multi_processor. Other than 1 to 65535 multiprocessors and 256 to 4096
+// threads are errors, and so is a name of another form. The stream is seeded with 0.
 func ParseTorchCUDA(name string) (*TorchCUDA, error) {
 	device, ok := strings.CutPrefix(name, "torch-cuda:")
 	parts := strings.Split(device, ":")
@@ -74,7 +77,7 @@ func ParseTorchCUDA(name string) (*TorchCUDA, error) {
 		ok = ok && err == nil && strconv.Itoa(n) == s
 		return n
 	}
-	sms, threads := number(parts[0]), DefaultThreads
+	sms, threads := number(parts[0]), defaultThreads
 	if len(parts) > 1 {
 		threads = number(parts[1])
 	}
@@ -82,7 +85,7 @@ func ParseTorchCUDA(name string) (*TorchCUDA, error) {
 		return nil, fmt.Errorf("noise: stream %.60q is not of the form torch-cuda:SMS[:THREADS], "+
 			"SMS the device's number of multiprocessors", name)
 	}
-	return NewTorchCUDA(sms, threads)
+	return newTorchCUDA(sms, threads)
 }
 
 // String returns the stream's full name, such as torch-cuda:132:2048.

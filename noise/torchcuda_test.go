@@ -12,7 +12,7 @@ import (
 
 func cudaStream(t testing.TB, sms, threads int, seed uint64) *TorchCUDA {
 	t.Helper()
-	g, err := NewTorchCUDA(sms, threads)
+	g, err := newTorchCUDA(sms, threads)
 	if err != nil {
 		t.Fatal(err)
 	}

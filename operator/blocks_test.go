@@ -66,7 +66,7 @@ func (c blockCase) build(t *testing.T) module {
 	case "StochasticBlock":
 		b := noise.Block{Scale: p.NoiseScale, Period: p.Period, Correlation: p.Correlation, Scope: noise.WholeBatch}
 		if b.Period == 0 {
-			b.Period = noise.DefaultPeriod
+			b.Period = schedulePeriod
 		}
 		if b.Type, err = noise.ParseType(p.NoiseType); err == nil && p.NoiseSchedule != "" {
 			b.Schedule, err = noise.ParseSchedule(p.NoiseSchedule)
@@ -212,7 +212,7 @@ func near(t *testing.T, what string, got, want *tensor.Tensor, bound float64) {
 }
 
 func checkNoise(t *testing.T, c blockCase, f *safetensors.File, m module, x, want *tensor.Tensor) {
-	stream, err := noise.NewTorchCPU("1.13", false)
+	stream, err := noise.ParseTorchCPU("torch-cpu:1.13", "")
 	if err != nil {
 		t.Fatal(err)
 	}

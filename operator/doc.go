@@ -18,7 +18,7 @@
 //
 // The operator is a tree of PyTorch-named modules; each layer is one of the
 // operations that packages conv, norm, act and noise define, so a Forward is their
-// composition, each rounding once to the format of the [Mode]. Results have the same
+// composition, each rounding once to the format of the [graph.Mode]. Results have the same
 // bits on every machine, for every number of threads and every instruction set, and
 // [Operator.Plan] has those of [Operator.Forward], several times faster.
 //

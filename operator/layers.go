@@ -211,7 +211,11 @@ func (m *resample) layers(visit func(layer)) { visit(m) }
 
 func (m *resample) build(b *builder, x int) int {
 	if m.mode == "pool" {
-		return b.Add(graph.NewAvgPool(m.factor), m.name, x)
+		pool, err := graph.Bind("avg_pool2d", fmt.Appendf(nil, `{"kernel_size": %d}`, m.factor))
+		if err != nil {
+			panic(err) // a factor is a number
+		}
+		return b.Add(pool, m.name, x)
 	}
-	return b.Add(graph.NewInterpolate(m.mode, float64(m.factor)), m.name, x)
+	return b.Add(graph.Interpolate{Scale: graph.Floats{float64(m.factor)}, Mode: m.mode}, m.name, x)
 }

@@ -30,7 +30,7 @@ func prepare(modules ...module) (err error) {
 // order of construction, after torch.manual_seed(seed). The stream is the same
 // in every version of PyTorch: it uses uniform draws only.
 func initialise(seed uint64, modules ...module) error {
-	g, err := noise.NewTorchCPU("2.x", false)
+	g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	if err != nil {
 		return err
 	}

@@ -303,7 +303,8 @@ func TestParseMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []graph.Mode{{Precision: fp16.Float16}, {Precision: fp16.Float32, Autocast: graph.CUDA2}, {Precision: 17},
+	for _, m := range []graph.Mode{
+		{Precision: fp16.Float16}, {Precision: fp16.Float32, Autocast: graph.CUDA2}, {Precision: 17},
 		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: graph.CPU113},
 		{Precision: fp16.TF32, Fast: true}} {
 		if _, err := op.Forward(&Pass{Mode: m}, input(1, 2, 5, 5)); err == nil || !strings.Contains(err.Error(), "want ") {

@@ -150,7 +150,7 @@ func file(
 
 func input(n, c, h, w int) *tensor.Tensor {
 	x := tensor.New(fp16.Float32, n, c, h, w)
-	g, _ := noise.NewTorchCPU("2.x", false)
+	g, _ := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	g.Seed(9)
 	g.Normal(x.Data)
 	return x

@@ -71,7 +71,7 @@ func streams(t testing.TB, n int) map[string]func() noise.Draws {
 			return d
 		},
 		"torch": func() noise.Draws {
-			g, err := noise.NewTorchCPU("2.x", false)
+			g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 			if err != nil {
 				t.Fatal(err)
 			}

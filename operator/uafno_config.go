@@ -133,7 +133,7 @@ func (op *Operator) buildUAFNO() error {
 	if block.Schedule, err = noise.ParseSchedule(c.UAFNO.NoiseSchedule); err != nil {
 		return fmt.Errorf("operator.noise_schedule: %w", err)
 	}
-	block.Period, block.Correlation, block.Scope = noise.DefaultPeriod, c.UAFNO.SpatialCorrelation, c.UAFNO.NoiseScope
+	block.Period, block.Correlation, block.Scope = schedulePeriod, c.UAFNO.SpatialCorrelation, c.UAFNO.NoiseScope
 	op.noise, op.noisy = newStochasticBlock("stochastic", block), c.OutputChannels
 	op.modules = append(op.modules, op.noise)
 	return nil
@@ -177,3 +177,6 @@ func (c Config) costUAFNO(h, w int) (macs, weights float64) {
 	add(in * float64(c.OutputChannels))
 	return macs, weights
 }
+
+// schedulePeriod is Spinlock's schedule_period, in steps.
+const schedulePeriod = 100

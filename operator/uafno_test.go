@@ -133,7 +133,8 @@ func TestUAFNOAutocast(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
-		pass := &Pass{Mode: graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU2}, Feature: func(name string, y *tensor.Tensor) {
+		mode := graph.Mode{Precision: fp16.BFloat16, Autocast: graph.CPU2}
+		pass := &Pass{Mode: mode, Feature: func(name string, y *tensor.Tensor) {
 			if want, ok := c.Types[name]; ok && want != y.Format.String() {
 				t.Errorf("%d: %s is %v: want PyTorch's %s", k, name, y.Format, want)
 			}

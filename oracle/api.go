@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/render"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/probe"
@@ -60,7 +61,7 @@ func Check(
 	if e.Stream == nil {
 		if claim.Noise == "" && op.HasNoise() {
 			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q",
-				report.UnknownNoise)
+				words.UnknownNoise)
 		}
 		var err error
 		if e.Stream, err = claimedNoise(c, op, CheckOptions{Mode: claim.Mode, Noise: claim.Noise}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -71,12 +72,12 @@ func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Re
 func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*rollout.Stream, error) {
 	name := o.Noise
 	if name == "" && c.NoiseUnknown {
-		name = report.UnknownNoise
+		name = words.UnknownNoise
 	}
 	switch {
-	case name == report.UnknownNoise && op.HasNoise():
+	case name == words.UnknownNoise && op.HasNoise():
 		return nil, nil
-	case name == report.UnknownNoise:
+	case name == words.UnknownNoise:
 		name = "none"
 	case name == "" && op.HasNoise() && c.Noise == nil && c.Framework() == "":
 		missing, want := filepath.Join(c.Dir, "noise.safetensors"), "the draws of the device there or with --tape FILE"

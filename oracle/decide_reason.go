@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -47,7 +48,7 @@ func (r ruling) whyFailed() []string {
 	if r.FirstLayer != "" {
 		what += ", in " + r.FirstLayer
 	}
-	what += report.Within(r.Slice, r.FirstRealization)
+	what += words.Within(r.Slice, r.FirstRealization)
 	return []string{what + ".", sentence(f.Said()), r.size(), r.extent(), r.usually(f), r.next()}
 }
 
@@ -78,7 +79,7 @@ func (r ruling) size() string {
 		return "" // numbers that are none: the error of the others says nothing about them
 	}
 	return fmt.Sprintf("The error of that step is %s times what the claim makes one expect (RMS; its largest is %s).",
-		report.Three(math.Sqrt(float64(row.R64))), report.Three(float64(row.MaxAbs)))
+		words.Three(math.Sqrt(float64(row.R64))), words.Three(float64(row.MaxAbs)))
 }
 
 // extent says how many steps are faulty.
@@ -136,7 +137,7 @@ func (r ruling) next() string {
 func (r ruling) whyPassed() []string {
 	what := fmt.Sprintf("Every step that was checked is what %s gives.", r.Claim)
 	switch {
-	case r.Noise.Stream == report.UnknownNoise:
+	case r.Noise.Stream == words.UnknownNoise:
 		what = "Every step that was checked is what this operator gives with noise of the specified kind, " +
 			"as exactly as that noise lets it be seen."
 	case r.Verdict == report.PassAccurate:
@@ -164,13 +165,13 @@ func (r ruling) whyPassed() []string {
 			checked += "from exact arithmetic with the claim's operands, "
 		}
 		checked += fmt.Sprintf("the RMS error of a step is %s times what the claim makes one expect, the largest %s",
-			report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
+			words.Three(v), words.Three(float64(r.OneStep.MaxAbs)))
 	}
 	return []string{what, checked + ".", r.noiseNote(), r.blindNote(), r.skippedNote()}
 }
 
 func (r ruling) noiseNote() string {
-	if r.Noise.Stream == report.UnknownNoise {
+	if r.Noise.Stream == words.UnknownNoise {
 		return "The draws are unknown, so that only statistics could be checked, " +
 			"and no error much below the noise could be seen."
 	}

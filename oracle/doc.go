@@ -13,8 +13,7 @@
 //
 //   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
 //   - [CheckOneStep] gives the plain differences of single steps, without a verdict.
-//   - Package [github.com/refrun/refrun/oracle/report] is what a check found; [Text], [WriteJSON],
-//     [WriteJUnit] and [WriteHTML] write it.
+//   - Package [github.com/refrun/refrun/oracle/report] is what a check found; [Write] writes it.
 //   - [WriteProbes] writes inputs that show how a device computes.
 //
 // A claim that cannot belong to a trajectory, or a file that cannot be read, is an error

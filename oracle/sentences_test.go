@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/oracle/render"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -97,9 +98,9 @@ func TestSentences(t *testing.T) {
 		{"Every step that was checked is what float32/x gives", pass(report.PassConforming),
 			pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" }))},
 		{"Every step that was checked is what float32/x gives", pass(report.PassConforming),
-			pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }))},
+			pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = words.UnknownNoise }))},
 		{"with noise of the specified kind, as exactly as that noise lets it be seen", pass(report.PassConforming,
-			set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
+			set(func(r *report.Report) { r.Noise.Stream = words.UnknownNoise })), pass(report.PassConforming)},
 		{"is as accurate as float32/x or better", pass(report.PassAccurate,
 			set(func(r *report.Report) { r.Contract = "float64/x" })), pass(report.PassConforming)},
 		{"by another contract: float64/x", pass(
@@ -118,7 +119,7 @@ func TestSentences(t *testing.T) {
 		{"from exact arithmetic with the claim's operands", pass(report.PassAccurate,
 			set(func(r *report.Report) { r.OneStep.RMSOverExpected = 1.4 })), pass(report.PassAccurate)},
 		{"The draws are unknown", pass(report.PassConforming,
-			set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
+			set(func(r *report.Report) { r.Noise.Stream = words.UnknownNoise })), pass(report.PassConforming)},
 		{"This run could not have shown dropout", pass(report.PassConforming,
 			set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })), pass(report.PassConforming)},
 		{"the probe impulse would", pass(report.PassConforming,

@@ -230,7 +230,7 @@ func TestWiderThanInput(t *testing.T) {
 	x := g.Input("x")
 	c := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "conv", x,
 		g.Constant("w", random(r, fp16.Float32, 8, 3, 3, 3)))
-	up := g.Add(graph.NewInterpolate("nearest", 8), "up", c)
+	up := g.Add(graph.Interpolate{Scale: graph.Floats{8}, Mode: "nearest"}, "up", c)
 	g.Outputs = []int{g.Add(graph.Act{Func: act.ReLU}, "relu", up)}
 	mode := graph.Mode{Precision: fp16.TF32}
 	in := random(r, fp16.Float32, 4, 3, 6, 5)

@@ -23,7 +23,7 @@ func TestStepAllocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := noise.NewTorchCPU("2.x", false)
+	g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	if err != nil {
 		t.Fatal(err)
 	}

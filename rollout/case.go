@@ -273,7 +273,7 @@ func (c *Case) readTorch(torch *strict.Object) error {
 	if torch != nil {
 		c.Torch = Torch{Version: torch.String("version", ""), MKL: torch.Bool("mkl", false),
 			SMCount:      int(torch.Int("sm_count", 0, 0, 1<<20)),
-			ThreadsPerSM: int(torch.Int("max_threads_per_sm", noise.DefaultThreads, 1, 1<<20))}
+			ThreadsPerSM: int(torch.Int("max_threads_per_sm", threadsPerSM, 1, 1<<20))}
 		if torch.Has("mkl_draws") {
 			draws := torch.Bool("mkl_draws", false)
 			c.Torch.MKLDraws = &draws
@@ -336,3 +336,7 @@ func (c *Case) NewOperator() (*operator.Operator, error) {
 	}
 	return op, err
 }
+
+// threadsPerSM is how many threads a multiprocessor holds where a case does not say it, as
+// [noise.ParseTorchCUDA] has it.
+const threadsPerSM = 2048

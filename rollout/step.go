@@ -64,7 +64,7 @@ func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
 		draws := d
 		if d != nil && size < x.N() {
 			var ok bool
-			if draws, ok = noise.Slice(d, lo, hi); !ok {
+			if draws, ok = sliced(d, lo, hi); !ok {
 				if w.shared == nil {
 					w.shared = &sharedDraws{from: d, n: x.N()}
 				}
@@ -270,4 +270,15 @@ func (d *drawSlice) Draw(kind noise.Kind, p float64, shape []int, dst []float64)
 	copy(dst, got.data[d.lo*per:d.hi*per])
 	d.next++
 	return nil
+}
+
+// sliced returns the draws for realizations lo to hi-1 alone, if they can be had without the others.
+func sliced(d noise.Draws, lo, hi int) (noise.Draws, bool) {
+	s, ok := d.(interface {
+		Slice(lo, hi int) (noise.Draws, bool)
+	})
+	if !ok {
+		return nil, false
+	}
+	return s.Slice(lo, hi)
 }

@@ -80,7 +80,7 @@ func (c *Case) openStep(name string) error {
 	if err != nil {
 		return err
 	}
-	if c.Step, err = NewStepGraph(n); err != nil {
+	if c.Step, err = newStepGraph(n); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	c.Step.text = text
@@ -90,8 +90,8 @@ func (c *Case) openStep(name string) error {
 	return c.Step.fits(path.Join(c.Dir, inputsFile), c.Rollout, false)
 }
 
-// NewStepGraph says of a network whose inputs have the names of a [StepGraph] what each of them is.
-func NewStepGraph(n *network.Network) (*StepGraph, error) {
+// newStepGraph says of a network whose inputs have the names of a [StepGraph] what each of them is.
+func newStepGraph(n *network.Network) (*StepGraph, error) {
 	g := &StepGraph{Network: n}
 	for _, in := range n.Inputs {
 		i, err := inputOf(in)

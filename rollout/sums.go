@@ -95,8 +95,8 @@ func checkSums(fsys fs.FS, dir string) error {
 	return nil
 }
 
-// VerifyCase compares the files of a case folder with its SHA256SUMS.
-func VerifyCase(dir string) (*Verdict, error) {
+// verifyCase compares the files of a case folder with its SHA256SUMS.
+func verifyCase(dir string) (*Verdict, error) {
 	fsys := disk.Dir(dir)
 	v := &Verdict{File: dir}
 	if _, err := fs.Stat(fsys, "case.json"); err != nil {

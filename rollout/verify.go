@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -33,9 +34,12 @@ type Verdict struct {
 }
 
 // Verify reads a finished output or tape and compares its bytes with what it says of
-// them. What cannot be read, or is no file of this project, is an error. It takes
-// memory for 48 bytes a state at most.
+// them; of the folder of a case, its files with its SHA256SUMS. What cannot be read, or
+// is no file of this project, is an error. It takes memory for 48 bytes a state at most.
 func Verify(path string) (*Verdict, error) {
+	if info, err := disk.Stat(path); err == nil && info.IsDir() {
+		return verifyCase(path)
+	}
 	v := &Verdict{File: path}
 	s, close, err := openSealed(path)
 	if errors.Is(err, errNoSeal) {

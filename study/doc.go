@@ -5,5 +5,5 @@
 //	fmt.Println(s.Twin("bfloat16").OneStep[0].RMSOverStd)
 //
 // A reference in float32 and its twins, which differ from it in one thing each, are
-// rolled out side by side. [FitGrowth], [Saturated] and [Lost] read their distances.
+// rolled out side by side. [Saturated] and [Lost] read their distances.
 package study

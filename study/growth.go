@@ -22,7 +22,7 @@ const (
 	leastFitted   = 5   // steps
 )
 
-// FitGrowth fits distance = exp(a + lambda t) to the distances of a twin that
+// fitGrowth fits distance = exp(a + lambda t) to the distances of a twin that
 // started close by, and returns the factor exp(lambda). Both arguments are RMS
 // over the std, element 0 that of step 1; rounding is the error of one step's
 // arithmetic.
@@ -33,7 +33,7 @@ const (
 // does not grow: fewer than 5 such steps; less than tenfold growth over them; or
 // less than a quarter of the logarithm's growth in their second half, which a
 // power of the time shows and an exponential does not.
-func FitGrowth(distance, rounding []float64) (g GrowthFit, ok bool) {
+func fitGrowth(distance, rounding []float64) (g GrowthFit, ok bool) {
 	if len(distance) != len(rounding) {
 		panic("study: distances and rounding errors differ in length")
 	}
@@ -97,9 +97,9 @@ func Lost(distance []float64, level float64, known bool) (step int, measured boo
 		if level < diff.Saturation {
 			return 0, true
 		}
-		return Horizon(distance, level), true
+		return horizon(distance, level), true
 	}
-	return 0, Horizon(distance, diff.Saturation) == 0
+	return 0, horizon(distance, diff.Saturation) == 0
 }
 
 // ending returns the mean of the last n distances.
@@ -111,10 +111,10 @@ func ending(distance []float64, n int) float64 {
 	return ratio(sum, float64(n))
 }
 
-// Horizon returns the first step (element 0 is step 1) whose distance is at
+// horizon returns the first step (element 0 is step 1) whose distance is at
 // least half of level, 0 if there is none. From there on a path has forgotten
 // what it is compared with.
-func Horizon(distance []float64, level float64) int {
+func horizon(distance []float64, level float64) int {
 	for t, d := range distance {
 		if !(d < level/2) {
 			return t + 1

@@ -44,7 +44,7 @@ func TestFitGrowth(t *testing.T) {
 		{"infinite", curve(60, func(float64) float64 { return math.Inf(1) }), 1e-8, 0, 0, 0},
 	} {
 		rounding := curve(len(k.distance), func(float64) float64 { return k.rounding })
-		g, ok := FitGrowth(k.distance, rounding)
+		g, ok := fitGrowth(k.distance, rounding)
 		switch {
 		case ok != (k.want > 0):
 			t.Errorf("%s: %+v, %v", k.name, g, ok)
@@ -55,7 +55,7 @@ func TestFitGrowth(t *testing.T) {
 	// Of a disturbed exponential the fit finds the mean slope: a zigzag of
 	// period 2, symmetric about the middle, does not tilt it.
 	zigzag := curve(30, func(t float64) float64 { return 1e-6 * math.Pow(1.4, t) * (1 + 0.1*float64(int(t)%2)) })
-	if g, ok := FitGrowth(zigzag, make([]float64, 30)); !ok || math.Abs(float64(g.PerStep)-1.4) > 2e-3 {
+	if g, ok := fitGrowth(zigzag, make([]float64, 30)); !ok || math.Abs(float64(g.PerStep)-1.4) > 2e-3 {
 		t.Errorf("a zigzag: %+v, %v", g, ok)
 	}
 }
@@ -129,7 +129,7 @@ func TestHorizon(t *testing.T) {
 		{[]float64{0.1, 0, math.NaN()}, 3},
 		{nil, 0},
 	} {
-		if got := Horizon(k.distance, 1); got != k.want {
+		if got := horizon(k.distance, 1); got != k.want {
 			t.Errorf("%v: %d, want %d", k.distance, got, k.want)
 		}
 	}

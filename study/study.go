@@ -31,12 +31,12 @@ type Options struct {
 
 // The twins that are no other arithmetic.
 const (
-	Moved = "moved" // float32, every number of the start moved by Delta
+	Moved = "moved" // float32, every number of the start moved by 1e-6
 	Other = "other" // float32, another noise seed; without noise, the start moved by 0.01
 )
 
-// Delta is how far the start of the twin Moved lies from the reference's.
-const Delta = 1e-6
+// delta is how far the start of the twin Moved lies from the reference's.
+const delta = 1e-6
 
 // farDelta takes the place of another noise where an operator has none.
 const farDelta = 1e-2
@@ -65,7 +65,7 @@ type Study struct {
 	// Std has one number a step: the standard deviation of the reference's
 	// state over its elements, root mean square over the realizations.
 	Std []diff.Number `json:"std"`
-	// Growth is that of the twin Moved, nil if it does not grow ([FitGrowth]).
+	// Growth is that of the twin Moved, nil if it does not grow.
 	Growth *GrowthFit `json:"growth"`
 	// Saturated is the RMS distance over the std at which paths with other noise stay,
 	// nil if that is not known: they are still moving apart ([Saturated]).
@@ -181,7 +181,7 @@ func prepare(c *rollout.Case, o *Options) (*running, error) {
 		}
 	}
 	s := &running{ref: follow("float32", float32s, stream, 0, false), noise: stream.Name != "none"}
-	s.twins = append(s.twins, follow(Moved, float32s, stream, Delta, false))
+	s.twins = append(s.twins, follow(Moved, float32s, stream, delta, false))
 	if s.noise {
 		s.twins = append(s.twins, follow(Other, float32s, other, 0, true))
 	} else {
@@ -315,7 +315,7 @@ func (s *running) result(c *rollout.Case, std []float64) *Study {
 		floor := Mean(other.OneStep)
 		r.NoiseFloor = &floor
 	}
-	if g, ok := FitGrowth(relative(moved.Path), relative(float64s.OneStep)); ok {
+	if g, ok := fitGrowth(relative(moved.Path), relative(float64s.OneStep)); ok {
 		r.Growth = &g
 	}
 	level, known := Saturated(relative(other.Path))

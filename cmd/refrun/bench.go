@@ -291,7 +291,7 @@ func benchInputs(n, c, side int) [3]*tensor.Tensor {
 
 // benchNormal returns a tensor of normal numbers, the same for a seed.
 func benchNormal(seed uint64, n, c, h, w int) *tensor.Tensor {
-	g, err := noise.NewTorchCPU("2.x", false)
+	g, err := noise.ParseTorchCPU("torch-cpu:2.x", "")
 	if err != nil {
 		panic("bench: " + err.Error())
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -37,14 +36,10 @@ func verify(c *command) error {
 	differ := false
 	var unread error // the first
 	for _, path := range c.pos {
-		check := rollout.Verify
-		if info, err := disk.Stat(path); err == nil && info.IsDir() {
-			check = rollout.VerifyCase
-		}
 		if of, ok := strings.CutSuffix(path, ".npy.sha256"); ok { // as a shell's * finds it
 			path = of + ".npy"
 		}
-		v, err := check(path)
+		v, err := rollout.Verify(path)
 		if err != nil { // the others are looked at all the same
 			v = &rollout.Verdict{File: path, Error: clean(err.Error())}
 			unread = cmp.Or(unread, err)

@@ -28,11 +28,11 @@ func TestBesideNearest(t *testing.T) {
 	}
 	scalar := func(of pointwise.Op, v float64) graph.Op { return graph.Binary{Of: of, Other: &v} }
 	unary := func(name string, params map[string]float64) graph.Op {
-		u, err := graph.NewUnary(name, params)
+		f, err := pointwise.Parse(name, params)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return u
+		return graph.Unary{Func: f}
 	}
 	y := g.Add(graph.Linear{}, "linear", in[:3]...)
 	y = g.Add(graph.Unary{Func: clip(-1.5, 2)}, "clamp", y)

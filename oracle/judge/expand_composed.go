@@ -110,9 +110,9 @@ func composes(op graph.Op) bool {
 		"asinh", "acosh":
 		return true
 	case "softplus":
-		usual, err := graph.NewUnary("softplus", nil)
+		usual, err := pointwise.Parse("softplus", nil)
 		of, is := op.(graph.Unary)
-		return err == nil && is && maps.Equal(of.Func.Params(), usual.Func.Params())
+		return err == nil && is && maps.Equal(of.Func.Params(), usual.Params())
 	}
 	return hasExpm1(op)
 }

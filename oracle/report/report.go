@@ -286,14 +286,6 @@ func (f Finding) OfLayers() bool {
 	return f.Layer != "" && (f.Gate == "bound" || f.Gate == "statistics")
 }
 
-// Within returns a slice of a step, ", " before it, to follow the realization that was named; "" if it is all of that.
-func Within(slice string, realization int) string {
-	if slice == "" || slice == fmt.Sprintf("realization %d", realization) {
-		return ""
-	}
-	return ", " + slice
-}
-
 // Said is the text of a finding without the place, which is said beside it.
 func (f Finding) Said() string {
 	text := strings.TrimPrefix(f.Text, f.Layer+": ")

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/internal/format/svg"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -190,14 +191,14 @@ func (r drawing) facts() [][2]string {
 	add("Place", r.Slice)
 	add("Diagnosis", r.Diagnosis)
 	if e := r.OneStep; e != (report.StepError{}) {
-		s := fmt.Sprintf("largest %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
+		s := fmt.Sprintf("largest %s, mean %s", words.Three(float64(e.MaxAbs)), words.Three(float64(e.MeanAbs)))
 		if finite(float64(e.RMSOverExpected)) {
-			s += fmt.Sprintf("; RMS %s of what is expected", report.Three(float64(e.RMSOverExpected)))
+			s += fmt.Sprintf("; RMS %s of what is expected", words.Three(float64(e.RMSOverExpected)))
 		}
 		add("Error of one step", s)
 	}
 	if e := r.Expected; e != (report.StepError{}) {
-		add("Expected", fmt.Sprintf("largest %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs))))
+		add("Expected", fmt.Sprintf("largest %s, mean %s", words.Three(float64(e.MaxAbs)), words.Three(float64(e.MeanAbs))))
 	}
 	return all
 }

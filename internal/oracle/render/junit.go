@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -173,8 +174,8 @@ func junitSteps(rows []report.StepRow) junitCase {
 	var text []string
 	for _, s := range bad {
 		text = append(text,
-			fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, report.Three(float64(s.MaxAbs)),
-				report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak))))
+			fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, words.Three(float64(s.MaxAbs)),
+				words.Three(float64(s.R64)), words.Three(float64(s.Re)), words.Three(float64(s.Peak))))
 	}
 	c.Failure = &junitFault{fmt.Sprintf("%d of %d steps are wrong, first step %d", len(bad), len(rows), bad[0].Step),
 		strings.Join(text, "\n")}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -111,12 +112,12 @@ func TestTableSentences(t *testing.T) {
 		{"<Steps>", passing(), powerless()},
 		{"E is the device's next state minus exact arithmetic", passing(), powerless()},
 		{"E is the device's next state minus exact arithmetic", passing(),
-			passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })},
+			passing(func(r *report.Report) { r.Noise.Stream = words.UnknownNoise })},
 		{"E is the device's next state minus the exact step without noise",
-			passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }), passing()},
+			passing(func(r *report.Report) { r.Noise.Stream = words.UnknownNoise }), passing()},
 		// masks were read off the states
-		{"minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }),
-			passing(func(r *report.Report) { r.Noise.Stream, r.Steps[0].Re = report.UnknownNoise, 0.1 })},
+		{"minus the exact step without noise", passing(func(r *report.Report) { r.Noise.Stream = words.UnknownNoise }),
+			passing(func(r *report.Report) { r.Noise.Stream, r.Steps[0].Re = words.UnknownNoise, 0.1 })},
 		{"rel. L2 is the norm of E over that of the exact state",
 			passing(func(r *report.Report) { r.Fields = []diff.Field{{Step: r.Steps[0].Step}} }), passing()},
 		{"|wrong\nbad:2", faulty(), passing()},

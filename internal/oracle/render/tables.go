@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -67,7 +68,7 @@ func (r drawing) stepTable() table {
 			"R64 is the mean of (E/s)², s what the claim makes one expect of an element; " +
 			"Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
 	// which only known draws have
-	if r.Noise.Stream == report.UnknownNoise &&
+	if r.Noise.Stream == words.UnknownNoise &&
 		!slices.ContainsFunc(r.Steps, func(s report.StepRow) bool { return s.Re > 0 }) {
 		t.note = "E is the device's next state minus the exact step without noise from the device's own state. " +
 			"R64 is the mean of (E/s)², s what the specified noise makes one expect of an element; " +
@@ -85,8 +86,8 @@ func (r drawing) stepTable() table {
 		if s.Violation {
 			mark = "wrong"
 		}
-		row := []string{fmt.Sprint(s.Step), report.Three(float64(s.MaxAbs)), report.Three(float64(s.MeanAbs)),
-			report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak)), mark}
+		row := []string{fmt.Sprint(s.Step), words.Three(float64(s.MaxAbs)), words.Three(float64(s.MeanAbs)),
+			words.Three(float64(s.R64)), words.Three(float64(s.Re)), words.Three(float64(s.Peak)), mark}
 		if len(r.Fields) > 0 {
 			row = slices.Insert(row, 3, r.relative(s.Step)...)
 		}
@@ -103,7 +104,7 @@ func (r drawing) relative(step int) []string {
 		return []string{"", ""}
 	}
 	mean := diff.MeanFields(of)
-	return []string{report.Three(float64(mean.RelL2)), report.Three(float64(mean.VRMSE))}
+	return []string{words.Three(float64(mean.RelL2)), words.Three(float64(mean.VRMSE))}
 }
 
 func (r drawing) layerTable() table {
@@ -126,8 +127,8 @@ func (r drawing) layerTable() table {
 			name = fmt.Sprintf("%s, step %d", name, l.Step)
 		}
 		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations),
-			fmt.Sprintf("%d (%s)", l.Flips, report.Three(float64(l.FlipLimit))), report.Three(float64(l.BiasZ)),
-			report.Three(float64(l.Variance)), report.Three(float64(l.MaxE)), l.WorstSlice)
+			fmt.Sprintf("%d (%s)", l.Flips, words.Three(float64(l.FlipLimit))), words.Three(float64(l.BiasZ)),
+			words.Three(float64(l.Variance)), words.Three(float64(l.MaxE)), l.WorstSlice)
 	}
 	t.left = left
 	return t
@@ -164,7 +165,7 @@ func (r drawing) filterTable() table {
 			mark = "found"
 		}
 		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer,
-			report.Three(float64(f.Amplitude)), report.Three(float64(f.T)), percent(f.Gain), mark)
+			words.Three(float64(f.Amplitude)), words.Three(float64(f.T)), percent(f.Gain), mark)
 	}
 	t.left = len(rows) - len(t.rows)
 	return t
@@ -175,7 +176,7 @@ func percent(n diff.Number) string {
 	if v := float64(n); finite(v) {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	}
-	return report.Three(float64(n))
+	return words.Three(float64(n))
 }
 
 func (r drawing) noiseTable() table {
@@ -186,7 +187,7 @@ func (r drawing) noiseTable() table {
 		if !x.OK {
 			mark = "wrong"
 		}
-		t.add(!x.OK, x.Name, report.Three(float64(x.Value)), report.Three(float64(x.Want)), report.Three(float64(x.Z)), mark)
+		t.add(!x.OK, x.Name, words.Three(float64(x.Value)), words.Three(float64(x.Want)), words.Three(float64(x.Z)), mark)
 	}
 	return t
 }
@@ -209,7 +210,7 @@ func (r drawing) worstTable() table {
 		if x.Got != "" {
 			got += " (" + x.Got + ")"
 		}
-		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, report.Three(float64(x.Error)))
+		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, words.Three(float64(x.Error)))
 	}
 	return t
 }

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -53,10 +54,10 @@ func (r drawing) text() string {
 		table.text(&b)
 	}
 	if e := r.OneStep; e != (report.StepError{}) {
-		s := fmt.Sprintf("largest error %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
+		s := fmt.Sprintf("largest error %s, mean %s", words.Three(float64(e.MaxAbs)), words.Three(float64(e.MeanAbs)))
 		if x := r.Expected; x != (report.StepError{}) {
-			s += fmt.Sprintf("; expected %s and %s; RMS over expected %s", report.Three(float64(x.MaxAbs)),
-				report.Three(float64(x.MeanAbs)), report.Three(float64(e.RMSOverExpected)))
+			s += fmt.Sprintf("; expected %s and %s; RMS over expected %s", words.Three(float64(x.MaxAbs)),
+				words.Three(float64(x.MeanAbs)), words.Three(float64(e.RMSOverExpected)))
 		}
 		b.WriteString(wrap("one step  ", s))
 	}
@@ -90,7 +91,7 @@ func (r drawing) where() string {
 	if r.FirstLayer != "" {
 		s += ", layer " + r.FirstLayer
 	}
-	s += report.Within(r.Slice, r.FirstRealization)
+	s += words.Within(r.Slice, r.FirstRealization)
 	if r.Diagnosis != "" {
 		s += ": " + r.Diagnosis
 	}
@@ -104,7 +105,7 @@ func (r drawing) where() string {
 func (r drawing) fate() string {
 	s := ""
 	if r.GrowthPerStep != nil {
-		s = fmt.Sprintf("a small difference becomes %s times as large in a step", report.Three(float64(*r.GrowthPerStep)))
+		s = fmt.Sprintf("a small difference becomes %s times as large in a step", words.Three(float64(*r.GrowthPerStep)))
 	}
 	if r.Horizon != nil {
 		if s != "" {
@@ -127,16 +128,16 @@ func Line(f report.Finding) string {
 	if f.Layer != "" {
 		s += ", " + f.Layer
 	}
-	s += report.Within(f.Slice, f.Realization)
+	s += words.Within(f.Slice, f.Realization)
 	s += " (" + f.Gate
 	if f.Known != "" {
 		s += ", " + f.Known
 	}
 	if f.Chance > 0 {
-		s += " " + report.Three(f.Chance)
+		s += " " + words.Three(f.Chance)
 	}
 	if f.Excess > 1 && finite(float64(f.Excess)) {
-		s += fmt.Sprintf(", %s times its limit", report.Three(float64(f.Excess)))
+		s += fmt.Sprintf(", %s times its limit", words.Three(float64(f.Excess)))
 	}
 	s += "): " + f.Said()
 	if f.Diagnosis != "" {
@@ -149,7 +150,7 @@ func Line(f report.Finding) string {
 func blindLine(x report.Blind) string {
 	s := x.Name
 	if c := float64(x.Least); finite(c) && c > 0 {
-		s += fmt.Sprintf(": visible from %s times its usual size on", report.Three(c))
+		s += fmt.Sprintf(": visible from %s times its usual size on", words.Three(c))
 	} else {
 		s += ": not visible at any size"
 	}

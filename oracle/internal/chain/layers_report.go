@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
@@ -50,11 +51,11 @@ func (r *recording) fail(a asked, f *found) error {
 	}
 	x.Text = fmt.Sprintf("%s: errors%s are %s times what a right device's can be: "+
 		"%d of %d elements are not the rounded value (right devices have %d at most), mean square %s", a.name, in,
-		report.Three(float64(x.Excess)), e.Flips, e.Elements, e.Expected, report.Three(e.Errors))
+		words.Three(float64(x.Excess)), e.Flips, e.Elements, e.Expected, words.Three(e.Errors))
 	if e.Violations > 0 {
 		x.Gate, x.Excess = "bound", diff.Number(max(e.Reach, math.Nextafter(1, 2)))
 		x.Text = fmt.Sprintf("%s: %d of %d elements are outside of what any right device can have%s, "+
-			"the worst %s times the bound away", a.name, e.Violations, e.Elements, in, report.Three(e.Reach))
+			"the worst %s times the bound away", a.name, e.Violations, e.Elements, in, words.Three(e.Reach))
 	}
 	if w := e.Worst; w != nil {
 		x.Realization += w.Index[0]

@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/lower"
@@ -174,7 +175,7 @@ func (c *checker) fail(f *found) error {
 			x.Realization = p.lo
 		}
 		x.Text = fmt.Sprintf("step %d: %s are up to %s times the limit of right devices", p.t, c.of("errors"),
-			report.Three(e.Excess))
+			words.Three(e.Excess))
 		if e.Violations > 0 {
 			x.Known = report.Proved
 			x.Text = fmt.Sprintf("step %d: %d of %d %s are not finite where right devices' are, or the other way round",
@@ -182,7 +183,7 @@ func (c *checker) fail(f *found) error {
 		}
 	} else {
 		x.Text = fmt.Sprintf("errors of %s together are up to %s times the limit of right devices", c.of("all steps"),
-			report.Three(f.Excess))
+			words.Three(f.Excess))
 	}
 	if where != "everywhere" {
 		x.Slice = where
@@ -204,7 +205,7 @@ func (c *checker) cause(x *report.Finding, f *found) {
 	x.ID, x.Verdict, x.Diagnosis, x.Advice = cause.ID, table.ByID(cause.ID).Verdict, cause.Title, sentence(cause.Advice)
 	if f.First() < 0 {
 		x.Text = fmt.Sprintf("step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", x.Step,
-			report.Three(cause.Amount*cause.Power), report.Three(cause.Amount))
+			words.Three(cause.Amount*cause.Power), words.Three(cause.Amount))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/internal/oracle/table"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -21,7 +22,7 @@ type Check func(*evidence.Evidence, *Facts) ([]report.Finding, error)
 func Open(e *evidence.Evidence) *report.Report {
 	stream := e.Stream
 	if stream == nil {
-		stream = &rollout.Stream{Name: report.UnknownNoise}
+		stream = &rollout.Stream{Name: words.UnknownNoise}
 	}
 	s := e.States
 	var notes []string

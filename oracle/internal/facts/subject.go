@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -62,9 +62,9 @@ func subject(nodes []operator.Node, ro rollout.Config) string {
 	policy := string(ro.Policy)
 	switch ro.Policy {
 	case rollout.Convex:
-		policy += " " + report.Three(ro.Alpha)
+		policy += " " + words.Three(ro.Alpha)
 	case rollout.Residual:
-		policy += " " + report.Three(ro.Dt)
+		policy += " " + words.Three(ro.Dt)
 	}
 	if parts = append(parts, policy); ro.Normalization != rollout.NoNormalization {
 		parts = append(parts, string(ro.Normalization))

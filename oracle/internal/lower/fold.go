@@ -40,7 +40,7 @@ func folds(g *graph.Graph) map[int]int {
 	return norms
 }
 
-var sqrt, _ = graph.NewUnary("sqrt", nil)
+var sqrt, _ = graph.Bind("sqrt", nil)
 
 // fold is a batch norm that is taken into the weights of a convolution.
 type fold struct {

@@ -169,8 +169,8 @@ func (l *lowering) softmax(name string, x int, f fp16.Format) int {
 }
 
 var (
-	exp, _        = graph.NewUnary("exp", nil)
-	reciprocal, _ = graph.NewUnary("reciprocal", nil)
+	exp, _        = graph.Bind("exp", nil)
+	reciprocal, _ = graph.Bind("reciprocal", nil)
 )
 
 // attention adds an attention whose scores and probabilities are stored.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
@@ -33,7 +34,7 @@ func (n *noiseTests) blind(u *Unseen) {
 	steps, of := e.States.T-1, e.States.M
 	for _, name := range []string{"another noise stream, noise of another step or realization",
 		"draws in half precision", "draws of few levels", fmt.Sprintf("errors of the operator, of any kind, "+
-			"below %s of the noise, %s at one step", report.Three(n.buried(u, 1)), report.Three(n.buried(u, steps)))} {
+			"below %s of the noise, %s at one step", words.Three(n.buried(u, 1)), words.Three(n.buried(u, steps)))} {
 		e.Report.Blind = append(e.Report.Blind,
 			report.Blind{Name: name, Least: diff.Number(math.Inf(1)), Needs: "the noise recorded"})
 	}
