@@ -19,8 +19,8 @@
 //   - [github.com/refrun/refrun/onnx] and [github.com/refrun/refrun/network] make
 //     graphs of files,
 //   - [github.com/refrun/refrun/molecule] has energies and forces of molecules, and
-//   - [github.com/refrun/refrun/oracle/forward] judges what a device made of one, and
-//     [github.com/refrun/refrun/oracle/judge] what a kernel did.
+//   - [github.com/refrun/refrun/oracle] judges what a device made of one, and what a
+//     kernel did.
 //
 // Package [github.com/refrun/refrun/dataset] makes datasets of operators and their
 // rollouts.

@@ -126,20 +126,20 @@ var inward = map[string][]string{
 	"diff":                   {"fp16"},
 	"oracle/report":          {"diff"},
 	"internal/oracle/kernel": {"fp16", "oracle/report", "tensor", "tensorcore"},
-	"internal/oracle/quantizer": {"fp16", "graph", "internal/oracle/table", "oracle/judge", "oracle/report",
+	"internal/oracle/quantizer": {"fp16", "graph", "internal/oracle/table", "internal/oracle/judge", "oracle/report",
 		"internal/op/pointwise", "internal/op/quantize", "tensor", "tensorcore"},
-	"oracle/judge": {
+	"internal/oracle/judge": {
 		"fp16", "graph", "internal/ground/attr", "internal/exact/elem", "internal/ground/memory", "internal/op/act",
 		"internal/op/conv",
 		"internal/op/pointwise", "internal/op/resize", "internal/op/sample", "internal/oracle/kernel",
-		"internal/oracle/table", "internal/ground/par", "oracle/internal/winograd", "oracle/report", "tensor",
+		"internal/oracle/table", "internal/ground/par", "internal/oracle/winograd", "oracle/report", "tensor",
 	},
 	"internal/oracle/gradient": {
 		"fp16", "graph", "internal/ground/attr", "internal/grad", "internal/op/act", "internal/op/pointwise",
-		"oracle/judge", "tensor",
+		"internal/oracle/judge", "tensor",
 	},
-	"oracle/forward": {"diff", "fp16", "graph", "oracle/internal/lower", "oracle/internal/part", "internal/oracle/table",
-		"oracle/judge", "oracle/report", "tensor"},
+	"internal/oracle/forward": {"diff", "fp16", "graph", "internal/oracle/lower", "internal/oracle/part",
+		"internal/oracle/table", "internal/oracle/judge", "oracle/report", "tensor"},
 	"internal/oracle/render": {"internal/oracle/words", "diff", "oracle/report", "internal/format/svg"},
 	"study": {
 		"graph", "diff", "fp16", "internal/exact/elem", "operator", "rollout", "tensor"},
@@ -147,14 +147,14 @@ var inward = map[string][]string{
 		"internal/exact/rows", "internal/exact/single", "safetensors"},
 
 	// the rooms of the oracle, from the ground up
-	"oracle/internal/winograd": {},
-	"oracle/internal/part":     {"graph"},
-	"oracle/internal/lower":    {"internal/op/act", "fp16", "graph", "internal/op/pointwise", "tensor"},
+	"internal/oracle/winograd": {},
+	"internal/oracle/part":     {"graph"},
+	"internal/oracle/lower":    {"internal/op/act", "fp16", "graph", "internal/op/pointwise", "tensor"},
 	"oracle/internal/measure":  {"internal/exact/elem", "rollout", "tensor"},
 	"oracle/internal/emulate": {
 		"fp16", "graph", "internal/exact/elem", "internal/op/act", "internal/op/conv", "internal/op/norm",
 		"internal/ground/par",
-		"internal/exact/rows", "noise", "operator", "oracle/internal/measure", "oracle/internal/winograd", "rollout",
+		"internal/exact/rows", "noise", "operator", "oracle/internal/measure", "internal/oracle/winograd", "rollout",
 		"tensor",
 	},
 	"oracle/internal/evidence": {
@@ -190,9 +190,9 @@ var inward = map[string][]string{
 		"internal/oracle/words",
 		"diff", "fp16", "graph", "internal/op/act", "internal/op/pointwise", "internal/oracle/table", "noise",
 		"operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts",
-		"oracle/internal/fault", "oracle/internal/lower", "oracle/internal/measure", "oracle/internal/part",
+		"oracle/internal/fault", "internal/oracle/lower", "oracle/internal/measure", "internal/oracle/part",
 		"oracle/internal/trial",
-		"oracle/judge", "oracle/report", "rollout", "safetensors", "tensor",
+		"internal/oracle/judge", "oracle/report", "rollout", "safetensors", "tensor",
 	},
 	"oracle/internal/tape": {
 		"diff", "fp16", "internal/exact/elem", "noise", "oracle/internal/evidence", "oracle/internal/facts",
@@ -213,7 +213,7 @@ var inward = map[string][]string{
 		"graph", "fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
 	"oracle": {
-		"graph", "internal/oracle/words",
+		"graph", "internal/oracle/forward", "internal/oracle/judge", "internal/oracle/words",
 		"diff", "fp16", "internal/ground/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault",
 		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",

@@ -31,5 +31,5 @@
 //
 // What begins with Fast, Pieces, SinglePieces, PlainProduct and Seen of [Program] are for
 // package plan alone, and so are [Kernel], [MaxPool.Windows] and [Singles];
-// [Interpolate.Axes] is for package oracle/judge.
+// [Interpolate.Axes] is for package internal/oracle/judge.
 package graph

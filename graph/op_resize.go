@@ -161,7 +161,7 @@ func (o Interpolate) sizes(from []int) (to []int, axes []resize.Axis, err error)
 }
 
 // Axes returns the size of every axis that changes, and how, for an input of those sizes. It is for
-// package oracle/judge alone.
+// package internal/oracle/judge alone.
 func (o Interpolate) Axes(from []int) (to []int, axes []resize.Axis, err error) { return o.sizes(from) }
 
 // CubicCoefficient returns that of cubic modes, also where none is given.

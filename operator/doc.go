@@ -6,7 +6,7 @@
 //	config, err := operator.ReadConfig("config.json", "", data)
 //	file, err := safetensors.Open("weights.safetensors")
 //	op, err := operator.Load(config, file)
-//	mode, err := operator.ParseMode("float16", "cuda")
+//	mode, err := graph.ParseMode("float16", "cuda")
 //	y, err := op.Forward(&operator.Pass{Mode: mode, Draws: draws}, x)
 //
 // A [Config] says the shape of the network: the parameters of Spinlock's CNN or of its U-AFNO or of neuraloperator's

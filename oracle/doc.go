@@ -12,6 +12,7 @@
 // little to tell (docs/ORACLE.md).
 //
 //   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
+//   - [CheckNetwork] judges one evaluation of any network, and [CheckKernel] one call of a kernel.
 //   - [CheckOneStep] gives the plain differences of single steps, without a verdict.
 //   - Package [github.com/refrun/refrun/oracle/report] is what a check found; [Write] writes it.
 //   - [WriteProbes] writes inputs that show how a device computes.

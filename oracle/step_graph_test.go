@@ -10,8 +10,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"

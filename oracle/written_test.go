@@ -11,7 +11,7 @@ import (
 func TestWrite(t *testing.T) {
 	r := &report.Report{Verdict: report.NoPower}
 	for format, begin := range map[string]string{
-		"text": "NO-POWER", "json": "{", "junit": "<?xml", "html": "<!DOCTYPE html>",
+		"text": "refrun check", "json": "{", "junit": "<?xml", "html": "<!DOCTYPE html>",
 	} {
 		var b strings.Builder
 		if err := Write(&b, format, r); err != nil || !strings.HasPrefix(b.String(), begin) {

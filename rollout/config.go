@@ -40,8 +40,8 @@ type Config struct {
 	Timesteps    int     // num_timesteps T >= 1: states with the initial one, so T-1 steps
 	Realizations int     // num_realizations M >= 1
 	BaseSeed     uint64  // base_seed
-	Precision    string  // operator.ParseMode's names; that of a [Stepper] is its Mode
-	Autocast     string  // operator.ParseAutocast's names, or "" for none: whose rules a half precision follows
+	Precision    string  // graph.ParseMode's names; that of a [Stepper] is its Mode
+	Autocast     string  // graph.ParseAutocast's names, or "" for none: whose rules a half precision follows
 	// EngineBatch is the number of realizations that the recording engine
 	// stepped at once: it decides the seeds of framework streams, and
 	// post-processing acts on the whole engine batch. 0 if the case does not

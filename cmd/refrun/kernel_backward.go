@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/internal/oracle/gradient"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/network"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
 

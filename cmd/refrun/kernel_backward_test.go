@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/safetensors"
 )
 

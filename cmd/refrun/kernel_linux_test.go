@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

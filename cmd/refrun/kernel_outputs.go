@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/internal/op/quantize"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/quantizer"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )

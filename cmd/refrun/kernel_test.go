@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/kernel"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/safetensors"
 )

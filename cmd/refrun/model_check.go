@@ -15,9 +15,9 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/format/npy"
 	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/internal/oracle/render"
 	"github.com/refrun/refrun/network"
-	"github.com/refrun/refrun/oracle/forward"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/onnx"
-	"github.com/refrun/refrun/oracle/judge"
 )
 
 // modelInfo is the JSON of info --onnx.

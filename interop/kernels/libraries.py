@@ -304,7 +304,7 @@ NARROW = {("adaptive_avg_pool3d", "torch"), ("interpolate", "jax")}
 LIBRARIES = {"torch": by_torch, "jax": by_jax, "onnxruntime": by_onnx}
 
 
-# What the tests of oracle/judge have: outputs that only one form of an operation, or one rounding, explains.
+# What the tests of internal/oracle/judge have: outputs that only one form of an operation, or one rounding, explains.
 RECORDED = {("softmax of columns", "torch", "bfloat16"), ("logsumexp", "torch", "bfloat16"), ("cross_entropy", "torch", "float16"), ("instance_norm", "torch", "float16"),
             ("batch_norm in training", "torch", "bfloat16"), ("scaled_dot_product_attention", "torch", "float16"), ("attention with a mask", "onnxruntime", "float16"),
             ("conv_transpose2d", "torch", "float16"), ("softsign", "torch", "bfloat16"), ("sigmoid", "onnxruntime", "float32"), ("silu", "onnxruntime", "float32"),
@@ -340,7 +340,7 @@ def main():
     p.add_argument("--only", action="append", help="the name of a case; may be repeated")
     p.add_argument("--library", choices=LIBRARIES)
     p.add_argument("--seed", type=int, default=5)
-    p.add_argument("--record", help="a folder for the outputs that the tests of oracle/judge have")
+    p.add_argument("--record", help="a folder for the outputs that the tests of internal/oracle/judge have")
     p.add_argument("--text", action="store_true", help="print the report of what is refused")
     a = p.parse_args()
     torch.set_num_threads(1)

@@ -8,7 +8,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/internal/grad"
 	"github.com/refrun/refrun/internal/oracle/gradient"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/ground/attr"
 	"github.com/refrun/refrun/internal/op/pointwise"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 )
 
 // Kernel returns the graph of one operation as [judge.Kernel] does, and the order of its inputs. What has one function

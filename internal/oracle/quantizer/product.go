@@ -9,8 +9,8 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/op/quantize"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/table"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/lower"
 )
 
 // A contract of half numbers is looked for at one step, by what it stores there, as package judge does it within an

@@ -5,8 +5,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/rollout"
 )
 

@@ -6,10 +6,10 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
-	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/tensor"
 )
 

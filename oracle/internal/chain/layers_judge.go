@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/lower"
+	"github.com/refrun/refrun/internal/oracle/part"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/internal/part"
 	"github.com/refrun/refrun/tensor"
 )
 

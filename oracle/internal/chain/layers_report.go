@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/words"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

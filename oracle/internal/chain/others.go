@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )

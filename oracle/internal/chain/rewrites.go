@@ -6,11 +6,11 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/fault"
-	"github.com/refrun/refrun/oracle/internal/lower"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/judge"
 )
 
 // rewrites are steps with a fault of the library, which is looked for to say why a step is wrong: first in all

@@ -8,10 +8,10 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
+	"github.com/refrun/refrun/internal/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )

@@ -3,8 +3,8 @@ package emulate
 import (
 	"github.com/refrun/refrun/internal/ground/par"
 	"github.com/refrun/refrun/internal/op/conv"
+	"github.com/refrun/refrun/internal/oracle/winograd"
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle/internal/winograd"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/format/npy"
 	"github.com/refrun/refrun/internal/op/pointwise"
+	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/onnx"
-	"github.com/refrun/refrun/oracle/forward"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
@@ -29,7 +29,7 @@ type fixture struct {
 
 func open(t *testing.T, name string) fixture {
 	t.Helper()
-	path := filepath.Join("..", "..", "onnx", "testdata", "models", name)
+	path := filepath.Join("..", "..", "..", "onnx", "testdata", "models", name)
 	m, err := onnx.Open(path + ".onnx")
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/internal/oracle/table"
-	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

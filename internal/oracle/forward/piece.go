@@ -8,9 +8,9 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/internal/lower"
-	"github.com/refrun/refrun/oracle/internal/part"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/lower"
+	"github.com/refrun/refrun/internal/oracle/part"
 	"github.com/refrun/refrun/tensor"
 )
 

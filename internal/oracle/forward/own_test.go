@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/network"
-	"github.com/refrun/refrun/oracle/forward"
 	"github.com/refrun/refrun/tensor"
 )
 

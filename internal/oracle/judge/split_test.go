@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/judges/randgraph"
-	"github.com/refrun/refrun/oracle/forward"
+	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/oracle/internal/winograd"
+	"github.com/refrun/refrun/internal/oracle/winograd"
 	"github.com/refrun/refrun/tensor"
 )
 

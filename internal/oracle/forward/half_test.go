@@ -11,9 +11,9 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/onnx"
-	"github.com/refrun/refrun/oracle/forward"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"

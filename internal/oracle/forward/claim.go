@@ -5,7 +5,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/internal/lower"
+	"github.com/refrun/refrun/internal/oracle/lower"
 )
 
 // Claim is the arithmetic that a device says it has.

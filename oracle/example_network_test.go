@@ -1,4 +1,4 @@
-package forward_test
+package oracle_test
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/oracle/forward"
+	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/tensor"
 )
 
 // A softmax on a device that says it computes in float32, and rounds its result to bfloat16.
-func ExampleCheck() {
+func ExampleCheckNetwork() {
 	op, err := graph.Bind("softmax", nil)
 	if err != nil {
 		log.Fatal(err)
@@ -33,13 +33,9 @@ func ExampleCheck() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	claim, err := forward.ParseClaim("float32", "")
-	if err != nil {
-		log.Fatal(err)
-	}
 	for range 2 {
-		r, err := forward.Check(context.Background(),
-			forward.Question{Name: "a softmax", Graph: g, Inputs: []*tensor.Tensor{in}, Claim: claim, Outputs: out})
+		r, err := oracle.CheckNetwork(context.Background(),
+			oracle.Network{Name: "a softmax", Graph: g, Inputs: []*tensor.Tensor{in}, Precision: "float32", Outputs: out})
 		if err != nil {
 			log.Fatal(err)
 		}
