@@ -245,9 +245,9 @@ func (q *Question) forwards() (all []wrongForward) {
 		switch op := n.Op.(type) {
 		case graph.Act:
 			if op.Func == act.GELU {
-				as("kernel.other-gelu", graph.Act{Func: act.GELUTanh}, n.In...)
+				as("kernel.tanh-gelu", graph.Act{Func: act.GELUTanh}, n.In...)
 			} else if op.Func == act.GELUTanh {
-				as("kernel.other-gelu", graph.Act{Func: act.GELU}, n.In...)
+				as("kernel.erf-gelu", graph.Act{Func: act.GELU}, n.In...)
 			}
 		case graph.Attention:
 			q.attentions(op, n, as)

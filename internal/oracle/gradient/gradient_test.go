@@ -276,7 +276,7 @@ func TestNamedFaults(t *testing.T) {
 			copy(q.Inputs[0].Data, w.Inputs[0].Data)
 			copy(q.GradOutputs[0].Data, w.GradOutputs[0].Data)
 			copy(y.Data, w.Grads["input"].Data)
-		}, "the other form of GELU"},
+		}, "tanh GELU"},
 		{17, "input", fp16.Float32, func(q *gradient.Question, y *tensor.Tensor) { // the mask is not applied
 			for i, d := range q.GradOutputs[0].Data {
 				y.Data[i] = y.Format.Round(d / 0.75)

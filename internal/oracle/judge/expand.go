@@ -332,9 +332,9 @@ func unaryMax0() graph.Op { return graph.Unary{Func: clip(0, math.Inf(1))} }
 
 func (b *builder) activation(op graph.Act, x int) int {
 	switch {
-	case op.Func == act.GELU && b.is("kernel.other-gelu"):
+	case op.Func == act.GELU && b.is("kernel.tanh-gelu"):
 		op = graph.Act{Func: act.GELUTanh}
-	case op.Func == act.GELUTanh && b.is("kernel.other-gelu"):
+	case op.Func == act.GELUTanh && b.is("kernel.erf-gelu"):
 		op = graph.Act{Func: act.GELU}
 	case op.Func == act.GELU && b.is("kernel.relu-for-gelu"), op.Func == act.GELUTanh && b.is("kernel.relu-for-gelu"):
 		op = graph.Act{Func: act.ReLU}

@@ -300,11 +300,25 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	}
 	left := s.squares - gain
 	more := gain >= left-float64(s.n) // than it leaves of what right devices' errors are not
-	if more && left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain*(1+lastDigits) {
+	if more && left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain+s.lead(f, limit) {
 		s.gain = gain
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}
 	return nil
+}
+
+// lead is by how much a fault has to explain more than the cause so far to be it. A vague fault's figure, such as a
+// factor, is fitted to the output: by that alone it explains more than the fault that is there, by the square of what
+// right devices' errors have along a fault.
+func (s *search) lead(f Fault, limit float64) float64 {
+	vague := func(id string) bool { f := named(id); return f != nil && f.vague }
+	switch c := s.j.Cause; {
+	case c == nil || vague(f.ID) == vague(c.ID):
+		return s.gain * lastDigits
+	case vague(f.ID):
+		return limit * limit
+	}
+	return -limit * limit
 }
 
 // sum adds up from an evaluation on.
