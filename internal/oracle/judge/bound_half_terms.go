@@ -34,14 +34,14 @@ func summandsOf(op graph.Op, x []*tensor.Tensor, shape []int) summands {
 			}
 			return axis
 		}
-		return matrixTerms(op, x, axis(op.TransA, -1), axis(op.TransB, -2))
+		return matrixTerms(op, x, shape, axis(op.TransA, -1), axis(op.TransB, -2))
 	case graph.Einsum:
 		return einsumTerms(op, x)
 	case graph.Conv, graph.Convolution, graph.ConvTranspose:
 		return tappedTerms(op, x, shape)
 	}
 	if a, b, is := matrixAxes(op); is {
-		return matrixTerms(op, x, a, b)
+		return matrixTerms(op, x, shape, a, b)
 	}
 	return summands{}
 }
@@ -139,11 +139,24 @@ func partAt(x *tensor.Tensor, axis, k int) (*tensor.Tensor, error) {
 }
 
 // matrixTerms are the products of columns and rows.
-func matrixTerms(op graph.Op, x []*tensor.Tensor, axisA, axisB int) summands {
+func matrixTerms(op graph.Op, x []*tensor.Tensor, shape []int, axisA, axisB int) summands {
 	first := firstMatrix(op)
-	shape := x[first].Shape
-	t := summands{n: shape[len(shape)+axisA], times: 1, product: true}
+	a := x[first].Shape
+	t := summands{n: a[len(a)+axisA], times: 1, product: true}
+	of := op // without a bias
+	if add, is := op.(graph.AddMM); is {
+		add.Beta = 0
+		of = add
+	}
+	rows, columns := termsOf(of, x, first, axisA, axisB), termsOf(of, x, first+1, axisB, axisA)
 	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
+		if rows.at != nil && columns.at != nil {
+			y, a, b := fresh(fp16.Float64, shape...), x[first].Data[k*rows.step:], x[first+1].Data[k*columns.step:]
+			for i, at := range rows.at {
+				y.Data[i] = a[at] * b[columns.at[i]]
+			}
+			return y, nil
+		}
 		part := slices.Clone(x[:first+2])
 		var err error
 		if part[first], err = partAt(x[first], axisA, k); err == nil {
@@ -153,15 +166,53 @@ func matrixTerms(op graph.Op, x []*tensor.Tensor, axisA, axisB int) summands {
 			return nil, err
 		}
 		defer release(part[first:]...)
-		if add, is := op.(graph.AddMM); is {
-			add.Beta = 0
-			return one(add, part...)
-		}
-		return one(op, part...)
+		return one(of, part...)
 	}
 	if len(x) > 2 {
 		t.bias = biasOf(op)
 	}
+	return t
+}
+
+// lying says where the numbers of an operand lie that a product has: of each result the first, and how far each is from
+// the one before.
+type lying struct {
+	at   []int
+	step int
+}
+
+// termsOf are those of an operand along an axis, and the other one's is other: what the operation makes of places and
+// of ones. Of a product with another factor they are not known.
+func termsOf(op graph.Op, x []*tensor.Tensor, operand, axis, other int) lying {
+	first := firstMatrix(op)
+	given := slices.Clone(x[:first+2])
+	for k := first; k < len(given); k++ {
+		shape, along := slices.Clone(x[k].Shape), other
+		if k == operand {
+			along = axis
+		}
+		shape[max(0, len(shape)+along)] = 1
+		given[k] = fresh(fp16.Float64, shape...)
+		for i := range given[k].Data {
+			given[k].Data[i] = 1
+			if k == operand {
+				given[k].Data[i] += float64(i)
+			}
+		}
+	}
+	defer release(given[first:]...)
+	places, err := one(op, given...)
+	if err != nil || len(places.Data) == 0 || slices.Min(places.Data) != 1 {
+		return lying{}
+	}
+	shape := x[operand].Shape
+	axis = max(0, len(shape)+axis)
+	t := lying{at: make([]int, len(places.Data)), step: tensor.Size(shape[axis+1:])}
+	for i, v := range places.Data {
+		at := int(v) - 1
+		t.at[i] = at/t.step*t.step*shape[axis] + at%t.step
+	}
+	release(places)
 	return t
 }
 
@@ -224,17 +275,20 @@ func einsumTerms(op graph.Einsum, x []*tensor.Tensor) summands {
 func tappedTerms(op graph.Op, x []*tensor.Tensor, shape []int) summands {
 	g := convolved(op, x[0].Shape, x[1].Shape, shape)
 	t := summands{n: g.inner * g.taps, times: 1, product: true}
-	from := make([]*tensor.Tensor, g.taps)
+	var from [][]float64
 	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
-		tap := k % g.taps
-		if from[tap] == nil {
+		if from == nil {
+			all := make([]int, g.taps)
+			for tap := range all {
+				all[tap] = tap
+			}
 			var err error
-			if from[tap], err = g.read(op, tap); err != nil {
+			if from, err = g.read(op, all...); err != nil {
 				return nil, err
 			}
 		}
 		y := fresh(fp16.Float64, shape...)
-		g.add(y, x[0], x[1], from[tap], k/g.taps, tap)
+		g.add(y, x[0], x[1], from[k%g.taps], k/g.taps, k%g.taps)
 		return y, nil
 	}
 	if len(x) > 2 {

@@ -22,9 +22,8 @@ func (o tap) Eval(c *graph.Call) error {
 	}
 	clear(y.Data)
 	for channel := range g.inner {
-		g.add(y, x, w, from, channel, o.at)
+		g.add(y, x, w, from[0], channel, o.at)
 	}
-	release(from)
 	return nil
 }
 
@@ -66,24 +65,36 @@ func convolved(op graph.Op, in, weight, out []int) reading {
 	return k
 }
 
-// read says of a tap which place of a channel each result reads, from 1 on, or 0: what the operation makes of the
+// read says of some taps which place of a channel each result reads, from 1 on, or 0: what the operation makes of the
 // places themselves.
-func (k reading) read(op graph.Op, tap int) (*tensor.Tensor, error) {
+func (k reading) read(op graph.Op, taps ...int) ([][]float64, error) {
 	places := fresh(fp16.Float64, append([]int{1, k.groups}, k.in[2:]...)...)
 	for i := range places.Data {
 		places.Data[i] = float64(i%(len(places.Data)/k.groups) + 1)
 	}
-	w := fresh(fp16.Float64, append([]int{k.groups, 1}, k.weight[2:]...)...)
-	for g := range k.groups {
-		w.Data[g*k.taps+tap] = 1
+	shape, n := []int{k.groups * len(taps), 1}, len(taps)
+	if k.transposed {
+		shape = []int{k.groups, n}
+	}
+	w := fresh(fp16.Float64, append(shape, k.weight[2:]...)...)
+	for i := range k.groups * n {
+		w.Data[i*k.taps+taps[i%n]] = 1
 	}
 	defer release(places, w)
-	return one(op, places, w)
+	y, err := one(op, places, w)
+	if err != nil {
+		return nil, err
+	}
+	from, plane := make([][]float64, n), len(y.Data)/(k.groups*n)
+	for i := range from { // all groups read alike
+		from[i] = y.Data[i*plane:][:plane]
+	}
+	return from, nil
 }
 
 // add adds a tap's products of one channel of each group.
-func (k reading) add(y, x, w, from *tensor.Tensor, channel, tap int) {
-	image, plane := tensor.Size(k.in[2:]), len(from.Data)/k.groups
+func (k reading) add(y, x, w *tensor.Tensor, from []float64, channel, tap int) {
+	image, plane := tensor.Size(k.in[2:]), len(from)
 	for row := range len(y.Data) / max(1, plane) { // a channel of an item
 		o := row % k.result
 		c := o/k.outer*k.inner + channel
@@ -94,7 +105,7 @@ func (k reading) add(y, x, w, from *tensor.Tensor, channel, tap int) {
 			weight = weight[(o*k.inner+channel)*k.taps:]
 		}
 		read, to := x.Data[(row/k.result*k.in[1]+c)*image:][:image], y.Data[row*plane:][:plane]
-		for i, at := range from.Data[:plane] {
+		for i, at := range from {
 			if at > 0 {
 				to[i] += float64(read[int(at)-1] * weight[tap])
 			}
