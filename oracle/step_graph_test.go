@@ -216,7 +216,7 @@ func TestFewerRoundings(t *testing.T) {
 	sized := strings.Replace(stepGraph, `{"op": "tanh", "name": "h", "in": ["gate"]}`,
 		`{"op": "abs", "name": "size", "in": ["gate"]},
  {"op": "mul", "name": "h", "in": ["size"], "attributes": {"other": 0.7}}`, 1)
-	for _, d := range []struct{ graph, stored string }{
+	for i, d := range []struct{ graph, stored string }{
 		{stepGraph, "all gate h out"},
 		{stepGraph, "all h out"},
 		{stepGraph, "all gate h"},
@@ -226,6 +226,9 @@ func TestFewerRoundings(t *testing.T) {
 		t.Run(d.stored, func(t *testing.T) {
 			t.Parallel()
 			for _, spoil := range []func(*rollout.Case, int, int, []*tensor.Tensor){nil, swapped} {
+				if spoil != nil && !*full && i%3 > 0 { // why it fails is looked for at length
+					continue
+				}
 				dir := t.TempDir()
 				stepCaseAt(t, dir, d.graph)
 				c := stepDevice(t, dir, mode, spoil, strings.Fields(d.stored)...)

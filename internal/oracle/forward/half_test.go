@@ -74,19 +74,23 @@ func TestHalfDevices(t *testing.T) {
 	if err != nil || len(paths) < 17 {
 		t.Fatalf("%d networks: %v", len(paths), err)
 	}
+	seen := map[string]bool{}
 	for _, path := range paths {
+		module, _, _ := strings.Cut(filepath.Base(path), "-")
+		if seen[module] && !*full { // in another precision
+			continue
+		}
+		seen[module] = true
 		for kind, want := range map[string]func(report.Verdict) bool{
 			"right": report.Verdict.Passed, "wrong": report.Verdict.Failed,
 		} {
 			q := recordedHalf(t, path, kind)
+			if module == "decoder" && kind == "right" { // see TestUsualErrors
+				continue
+			}
 			r, err := forward.Check(context.Background(), q)
 			if err != nil {
 				t.Fatal(err)
-			}
-			if q.Name == "decoder-bfloat16-none" && kind == "right" {
-				want = func(v report.Verdict) bool {
-					return v == report.NoPower && len(r.Unjudged) == 1 && r.OneStep.MaxAbs > 0
-				}
 			}
 			if !want(r.Verdict) {
 				t.Errorf("%s, %s: %s: %s", q.Name, kind, r.Verdict, r.Reason)
@@ -119,6 +123,9 @@ func TestUsualErrors(t *testing.T) {
 		}
 		if failed := r.Verdict.Failed(); failed != (name != "none") || r.Verdict.Passed() {
 			t.Errorf("errors of %s: %s: %s", name, r.Verdict, r.Reason)
+		}
+		if none := name == "none"; none && (r.Verdict != report.NoPower || len(r.Unjudged) != 1 || !(r.OneStep.MaxAbs > 0)) {
+			t.Errorf("as recorded: %s, %v, %+v", r.Verdict, r.Unjudged, r.OneStep)
 		}
 	}
 }

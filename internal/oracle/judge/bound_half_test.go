@@ -43,8 +43,11 @@ func (h half) output(r *rand.Rand, way string, n float64, shape ...int) *tensor.
 func TestKeptInHalf(t *testing.T) {
 	const rows, n, columns = 5, 600, 4
 	f := fp16.BFloat16
-	for _, way := range []string{"as in memory", "backwards", "shuffled"} {
-		for _, sign := range []string{"one sign", "both signs"} {
+	for i, way := range []string{"as in memory", "backwards", "shuffled"} {
+		for k, sign := range []string{"one sign", "both signs"} {
+			if !*full && (i+k)%2 == 1 {
+				continue
+			}
 			r := rand.New(rand.NewPCG(7, uint64(f)))
 			number := func(shape ...int) *tensor.Tensor {
 				x := drawn(r, f, shape...)

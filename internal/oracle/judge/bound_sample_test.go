@@ -93,7 +93,10 @@ func TestGridSampler(t *testing.T) {
 	for n, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
 		for m, mode := range []string{"bilinear", "nearest"} {
 			for p, padding := range paddings {
-				for _, corners := range []bool{false, true} {
+				for c, corners := range []bool{false, true} {
+					if !*full && (n+m+p+c)%3 > 0 {
+						continue
+					}
 					r := rand.New(rand.NewPCG(uint64(n), uint64(m*3+p)))
 					x, grid := drawn(r, f, 2, 2, 9, 12), tensor.New(f, 2, 14, 17, 2)
 					for i := range grid.Data {

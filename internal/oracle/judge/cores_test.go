@@ -65,7 +65,7 @@ func TestTF32Ways(t *testing.T) {
 		"bfloat16":       fp16.BFloat16.Round,
 		"14 bits":        func(v float64) float64 { return fp16.RoundTF32(v, fp16.NearestEven) },
 	}
-	for _, name := range []string{"a100", "h100", "b200", "mi300"} {
+	for i, name := range []string{"a100", "h100", "b200", "mi300"} {
 		m, err := tensorcore.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
@@ -75,6 +75,9 @@ func TestTF32Ways(t *testing.T) {
 			t.Fatal(err)
 		}
 		for seed, shift := range []float64{0, 1, 8} {
+			if !*full && (i+seed)%3 > 0 {
+				continue
+			}
 			for way, operand := range ways {
 				r := rand.New(rand.NewPCG(uint64(seed), 17))
 				draw := func(shape ...int) (given, used *tensor.Tensor) {

@@ -28,7 +28,7 @@ func TestCUDA(t *testing.T) {
 	if err := json.Unmarshal(b, &index); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range index.Kernels {
+	for i, k := range index.Kernels {
 		f, err := safetensors.Open(filepath.Join(dir, k.File))
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +48,9 @@ func TestCUDA(t *testing.T) {
 		r, err := Check(q)
 		if err != nil || r.Verdict != Pass {
 			t.Errorf("%s, %s: %v %v, %s under %v", k.File, k.What, err, r.Verdict, r.Reason, r.Contract)
+		}
+		if !*full && i%3 > 0 {
+			continue
 		}
 		wrong := *q.Output
 		wrong.Data = slices.Clone(wrong.Data)

@@ -88,8 +88,11 @@ func TestPowersMultipliedOut(t *testing.T) {
 // TestAttentionOfOneSign: PyTorch's attention of half numbers from 0 to 1, of which one contract gives next to what
 // another does, passes for few keys and for many; with the last key left out it fails.
 func TestAttentionOfOneSign(t *testing.T) {
-	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		for _, keys := range []int{8, 32, 40, 64} {
+	for n, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		for i, keys := range []int{8, 32, 40, 64} {
+			if !*full && (n+i)%2 == 1 {
+				continue
+			}
 			for seed := range uint64(1) {
 				r := rand.New(rand.NewPCG(seed, uint64(keys)))
 				in := make([]*tensor.Tensor, 3)

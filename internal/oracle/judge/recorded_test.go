@@ -138,6 +138,9 @@ func TestBrief(t *testing.T) {
 	failed := 0
 	all := readRecorded(t)
 	for i, name := range slices.Sorted(maps.Keys(all)) {
+		if !*full && i%4 > 1 {
+			continue
+		}
 		q, want := all[name].question, (*Report)(nil)
 		if i%2 > 0 {
 			q, want = all[name].wrong(t, name)

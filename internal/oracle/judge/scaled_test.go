@@ -17,6 +17,9 @@ func TestScaledFirst(t *testing.T) {
 	const rows, keys, n = 18, 40, 24 // whose scale is no power of 2
 	r := rand.New(rand.NewPCG(81, 82))
 	for trial := range 24 {
+		if !*full && (trial/3+trial/6)%2 == 1 {
+			continue
+		}
 		f := []fp16.Format{fp16.BFloat16, fp16.Float16, fp16.TF32}[trial%3]
 		given := f
 		if f == fp16.TF32 {

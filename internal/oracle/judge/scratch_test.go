@@ -15,6 +15,9 @@ func TestReleased(t *testing.T) {
 	n := 0
 	all := readRecorded(t)
 	for i, name := range slices.Sorted(maps.Keys(all)) {
+		if !*full && i%2 == 0 {
+			continue
+		}
 		for _, right := range []bool{true, false} {
 			if !right && i%4 != 1 { // a quarter of them fail too, which TestBrief asks as well
 				continue
@@ -38,8 +41,8 @@ func TestReleased(t *testing.T) {
 			n++
 		}
 	}
-	if n < 30 {
-		t.Errorf("%d questions: want 30 or more", n)
+	if n < 15 || *full && n < 30 {
+		t.Errorf("%d questions", n)
 	}
 }
 

@@ -106,12 +106,18 @@ func TestContractsTogether(t *testing.T) {
 		passes := func(device *attended, apart []bool) bool {
 			return hasContract(t, a.graph(), f, x, device.run(x, apart))
 		}
-		for _, apart := range [][]bool{
+		for i, apart := range [][]bool{
 			{true, true, true, true, true}, {true, false, true, false, true}, {true, false, false, true, false},
 		} {
+			if !*full && i%2 != seed {
+				continue
+			}
 			if right++; !passes(a, apart) {
 				t.Errorf("seed %d, %v: products stored %v: no contract", seed, f, apart)
 			}
+		}
+		if !*full && seed == 0 {
+			continue
 		}
 		other := &attended{layersOf{f, a.weight, append([]*tensor.Tensor{tensor.New(f, 3*a.width)}, a.bias[1:]...)},
 			a.tokens, a.width}

@@ -135,6 +135,9 @@ func TestWinograd(t *testing.T) {
 		for i, c := range []struct {
 			batch, channels, outputs, height, width int
 		}{{1, 3, 4, 12, 12}, {2, 16, 3, 9, 7}, {1, 40, 4, 7, 5}} {
+			if !*full && (d+i)%3 != 0 {
+				continue
+			}
 			r := rand.New(rand.NewPCG(uint64(i), uint64(len(name))))
 			fill := func(draw func(r *rand.Rand) float64, shape ...int) *tensor.Tensor {
 				x := tensor.New(fp16.Float32, shape...)

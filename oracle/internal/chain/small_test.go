@@ -55,7 +55,8 @@ func TestNarrowStates(t *testing.T) {
 			config.Timesteps, config.Realizations, config.BaseSeed, config.State = 4, 1, 7, c.state
 			r.Config = config
 			for _, wrong := range []bool{false, true} {
-				if wrong && config.Normalization != "" { // which says what a row is beside others
+				if wrong && (config.Normalization != "" || // which says what a row is beside others
+					!chain.Full() && (config.Policy == rollout.Residual) != (c.precision == "bfloat16")) {
 					continue
 				}
 				states := r.Run(nil)

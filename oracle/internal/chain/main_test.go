@@ -1,0 +1,22 @@
+package chain
+
+import (
+	"flag"
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// full is for devices that are alike but for their precision or their step.
+var full = flag.Bool("chain.full", false, "all devices of each test in all modes, and not a share of them")
+
+// Full is that for tests from outside.
+func Full() bool { return *full }
+
+// TestMain lets the heap grow: what a test keeps is small, and collecting each few megabytes would take a fifth of the
+// time.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	flag.Parse()
+	os.Exit(m.Run())
+}
