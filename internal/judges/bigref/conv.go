@@ -115,10 +115,12 @@ func Convolution(src, weight *tensor.Tensor, bias []float64, g Geometry) *Exact 
 	oh := (src.H()+g.Pad[0]+g.Pad[2]-(weight.H()-1)*g.Dilation[0]-1)/g.Stride[0] + 1
 	ow := (src.W()+g.Pad[1]+g.Pad[3]-(weight.W()-1)*g.Dilation[1]-1)/g.Stride[1] + 1
 	sums := make([]*big.Int, src.N()*weight.N()*oh*ow)
+	products := newProducts(x, w, weight.C()*weight.H()*weight.W())
 	par.For(len(sums), func(at int) {
 		ox, oy, o, n := at%ow, at/ow%oh, at/ow/oh%weight.N(), at/ow/oh/weight.N()
 		first := o / (weight.N() / g.Groups) * weight.C()
-		sum, p := new(big.Int), new(big.Int)
+		var sum total
+		p := new(big.Int)
 		for c := range weight.C() {
 			for i := range weight.H() {
 				for j := range weight.W() {
@@ -129,12 +131,11 @@ func Convolution(src, weight *tensor.Tensor, bias []float64, g Geometry) *Exact 
 						}
 						y, xx = mirror(y, src.H(), g.Mode), mirror(xx, src.W(), g.Mode)
 					}
-					p.Mul(x[((n*src.C()+first+c)*src.H()+y)*src.W()+xx], w[((o*weight.C()+c)*weight.H()+i)*weight.W()+j])
-					sum.Add(sum, p)
+					products.add(&sum, ((n*src.C()+first+c)*src.H()+y)*src.W()+xx, ((o*weight.C()+c)*weight.H()+i)*weight.W()+j, p)
 				}
 			}
 		}
-		sums[at] = sum
+		sums[at] = sum.value()
 	})
 	e := exactly(sums, ex+ew, src.N(), weight.N(), oh, ow)
 	e.addBias(bias)
@@ -155,10 +156,8 @@ func Transposed(src, weight *tensor.Tensor, bias []float64, g Geometry, extra [2
 	oh := (src.H()-1)*g.Stride[0] - g.Pad[0] - g.Pad[2] + (weight.H()-1)*g.Dilation[0] + 1 + extra[0]
 	ow := (src.W()-1)*g.Stride[1] - g.Pad[1] - g.Pad[3] + (weight.W()-1)*g.Dilation[1] + 1 + extra[1]
 	oc, each := weight.C()*g.Groups, src.C()/g.Groups
-	sums := make([]*big.Int, src.N()*oc*oh*ow)
-	for i := range sums {
-		sums[i] = new(big.Int)
-	}
+	totals := make([]total, src.N()*oc*oh*ow)
+	products := newProducts(x, w, each*weight.H()*weight.W())
 	par.For(src.N()*oc, func(no int) {
 		n, o := no/oc, no%oc
 		p := new(big.Int)
@@ -171,15 +170,18 @@ func Transposed(src, weight *tensor.Tensor, bias []float64, g Geometry, extra [2
 							if oy < 0 || oy >= oh || ox < 0 || ox >= ow {
 								continue
 							}
-							p.Mul(x[((n*src.C()+c)*src.H()+y)*src.W()+xx], w[((c*weight.C()+o%weight.C())*weight.H()+i)*weight.W()+j])
-							sum := sums[(no*oh+oy)*ow+ox]
-							sum.Add(sum, p)
+							products.add(&totals[(no*oh+oy)*ow+ox], ((n*src.C()+c)*src.H()+y)*src.W()+xx,
+								((c*weight.C()+o%weight.C())*weight.H()+i)*weight.W()+j, p)
 						}
 					}
 				}
 			}
 		}
 	})
+	sums := make([]*big.Int, len(totals))
+	for i := range totals {
+		sums[i] = totals[i].value()
+	}
 	e := exactly(sums, ex+ew, src.N(), oc, oh, ow)
 	e.addBias(bias)
 	return e
