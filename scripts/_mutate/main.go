@@ -192,7 +192,7 @@ func (t *trial) put(f fault) error {
 // command runs go with the fault. Programs that tests build have it as well.
 func (t *trial) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", arguments...)
-	c.Env = append(os.Environ(), "GOFLAGS=-overlay="+t.files)
+	c.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+t.files))
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // and the tests that it runs
 	return c
