@@ -9,6 +9,9 @@
 //	none    nothing: only hashes are made, and compared with the recorded ones
 //	record  as without it, and testdata/judged.json of the package has the hashes
 //
+// Where a judge takes seconds, without it only every eighth output is judged (Sees): the recorded hash says of all of them
+// that they are those that the judge has seen when it was recorded.
+//
 // The hashes of the package's file are those of the number of elements that the tests have
 // without flags; for other numbers they are logged (go test -v).
 package hashed
@@ -39,6 +42,12 @@ type Outputs struct {
 	Judge    bool // whether the judge is to see them
 	elements int
 	of       map[string]*stream
+}
+
+// Sees tells whether the judge is to see output i of many. Those of the operations of a test that have other parts are
+// those at other places.
+func (o *Outputs) Sees(i, part int) bool {
+	return o.Judge && (how == "all" || how == "record" || (i+part)%8 == 0)
 }
 
 type stream struct {
