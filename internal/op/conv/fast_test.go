@@ -12,11 +12,10 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact/single"
-	"github.com/refrun/refrun/internal/judges/bigref"
 	"github.com/refrun/refrun/tensor"
 )
 
-var fastOutputsWanted = flag.Int("conv.fast", 50000, "outputs of fast arithmetic to compare with plain Go")
+var fastOutputsWanted = flag.Int("conv.fast", 15000, "outputs of fast arithmetic to compare with plain Go")
 
 // fastJudge is one output of fast arithmetic once more, from a tensor: with the matrices
 // of the method as fractions, one product after another, none left out.
@@ -27,10 +26,17 @@ type fastJudge struct {
 	first  int        // index of the first pair
 	g      [][]*big.Rat
 	polys  map[int][]float32
+	spread map[[2]int]*spread
+}
+
+// A spread is an element of G g G^T: the sum of the elements of g, each with its factor, by the divisor.
+type spread struct {
+	factor  []*big.Int
+	divisor *big.Int
 }
 
 func newFastJudge(taps, tile int, points ...float64) *fastJudge {
-	j := &fastJudge{taps: taps, tile: tile, polys: map[int][]float32{}}
+	j := &fastJudge{taps: taps, tile: tile, polys: map[int][]float32{}, spread: map[[2]int]*spread{}}
 	if 2*len(points)+2 < taps+tile { // with infinity
 		j.points, j.first = []*big.Rat{new(big.Rat)}, 1
 	}
@@ -61,18 +67,29 @@ func newFastJudge(taps, tile int, points ...float64) *fastJudge {
 	return j
 }
 
-// weight is element (y, x) of G g G^T, rounded to float64 and then to float32.
-func (j *fastJudge) weight(g [][]float64, y, x int) float32 {
-	sum := new(big.Rat)
-	for i := range j.taps {
-		for k := range j.taps {
-			if g[i][k] != 0 {
-				t := new(big.Rat).Mul(j.g[y][i], j.g[x][k])
-				sum.Add(sum, t.Mul(t, bigref.Rat(g[i][k])))
+// weight is element (y, x) of G g G^T, rounded to float64 and then to float32; g is in units of 2^-149.
+func (j *fastJudge) weight(g []*big.Int, y, x int) float32 {
+	s := j.spread[[2]int{y, x}]
+	if s == nil {
+		s = &spread{divisor: big.NewInt(1)}
+		var factors []*big.Rat
+		for i := range j.taps {
+			for k := range j.taps {
+				f := new(big.Rat).Mul(j.g[y][i], j.g[x][k])
+				factors = append(factors, f)
+				s.divisor.Mul(s.divisor, new(big.Int).Quo(f.Denom(), new(big.Int).GCD(nil, nil, s.divisor, f.Denom())))
 			}
 		}
+		for _, f := range factors {
+			s.factor = append(s.factor, new(big.Int).Mul(f.Num(), new(big.Int).Quo(s.divisor, f.Denom())))
+		}
+		j.spread[[2]int{y, x}] = s
 	}
-	v, _ := sum.Float64()
+	sum, p := new(big.Int), new(big.Int)
+	for i, f := range s.factor {
+		sum.Add(sum, p.Mul(f, g[i]))
+	}
+	v, _ := new(big.Rat).SetFrac(sum, p.Lsh(s.divisor, 149)).Float64()
 	return float32(v)
 }
 
@@ -210,9 +227,9 @@ func (j *fastJudge) value(x, w *tensor.Tensor, bias float64, chain, n, o, y, xx 
 		for b := range at {
 			for c := range (x.C() + 7) / 8 * 8 {
 				d := make([]float32, side*side)
-				g := make([][]float64, j.taps)
+				g := make([]*big.Int, j.taps*j.taps)
 				for i := range g {
-					g[i] = make([]float64, j.taps)
+					g[i] = new(big.Int)
 				}
 				if c < x.C() {
 					for i := range side {
@@ -222,7 +239,7 @@ func (j *fastJudge) value(x, w *tensor.Tensor, bias float64, chain, n, o, y, xx 
 					}
 					for i := taps[a]; i < taps[a+1]; i++ {
 						for l := taps[b]; l < taps[b+1]; l++ {
-							g[i-at[a]][l-at[b]] = w.Plane(o, c)[i*k+l]
+							new(big.Float).SetMantExp(big.NewFloat(w.Plane(o, c)[i*k+l]), 149).Int(g[(i-at[a])*j.taps+l-at[b]])
 						}
 					}
 				}
