@@ -2,9 +2,11 @@ package operator
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +95,9 @@ func TestPlan(t *testing.T) {
 			x[1].Data[i] = fp16.Float32.Round(2*x[1].Data[i] + 0.3)
 		}
 		for j, name := range planModes {
+			if k > 2 && (k+j)%2 > 0 { // every mode with the first three, and then every second one
+				continue
+			}
 			m, err := graph.ParseMode(name[0], name[1])
 			if err != nil {
 				t.Fatal(err)
@@ -160,14 +165,18 @@ func samePlan(t *testing.T, at string, got, want *tensor.Tensor) {
 func TestPlanSpecials(t *testing.T) {
 	for k, c := range planCases[:6] {
 		op := c.operator(t)
-		for _, name := range planModes[:8] {
+		for j, name := range planModes[:8] {
 			m, err := graph.ParseMode(name[0], name[1])
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := op.Plan(m, c.n, c.h, c.w)
 			p.Watch = true
-			for special, v := range map[string]float64{"NaN": math.NaN(), "Inf": math.Inf(-1), "large": 0x1p127, "none": 0.5} {
+			for i, special := range []string{"NaN", "Inf", "large", "none"} {
+				if (i+j+k)%2 > 0 { // two of them with each mode, the other two in the next case
+					continue
+				}
+				v := []float64{math.NaN(), math.Inf(-1), 0x1p127, 0.5}[i]
 				x := input(c.n, c.in, c.h, c.w)
 				x.Data[(7*k+3)%len(x.Data)] = fp16.Float32.Round(v)
 				bad := false
@@ -234,14 +243,17 @@ func TestPlanAllocates(t *testing.T) {
 				}
 			}
 			op := c.operator(t)
-			for _, name := range [][2]string{planModes[0], planModes[1], planModes[4], planModes[6], planModes[7]} {
+			for n, name := range [][2]string{planModes[0], planModes[1], planModes[4], planModes[6], planModes[7]} {
 				m, err := graph.ParseMode(name[0], name[1])
 				if err != nil {
 					t.Fatal(err)
 				}
 				p, x, y := op.Plan(m, 1, c.h, c.w), input(1, 3, c.h, c.w), tensor.New(m.Output(), 1, 3, c.h, c.w)
-				for data, fill := range hardFills {
-					r := rand.New(rand.NewPCG(1, 2))
+				for d, data := range slices.Sorted(maps.Keys(hardFills)) {
+					if (k > 0 || norm == "large layer") && (d+k+n)%5 > 0 { // all with GELU, else a fifth with each mode
+						continue
+					}
+					fill, r := hardFills[data], rand.New(rand.NewPCG(1, 2))
 					for i := range x.Data {
 						x.Data[i] = fp16.Float32.Round(fill(r))
 					}

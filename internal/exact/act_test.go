@@ -11,7 +11,7 @@ import (
 	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
-var actPoints = flag.Int("act.points", 300, "random numbers of each function in TestActDouble")
+var actPoints = flag.Int("act.points", 150, "random numbers of each function in TestActDouble")
 
 // activations are the functions by both ways, with bounds of the first, and their
 // values by the judges.

@@ -66,7 +66,7 @@ func (s *cosines) addInt(m int, v *big.Int) {
 // at random to a rational number or to multiples of roots, change nothing.
 func TestCosinesRational(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for trial := range 2000 {
+	for trial := range 800 {
 		turn := 1 + r.IntN(120)
 		s := newCosines(turn)
 		n := s.N()

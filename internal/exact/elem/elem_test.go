@@ -16,7 +16,7 @@ import (
 	"github.com/refrun/refrun/internal/judges/bigref"
 )
 
-var points = flag.Int("points", 2400, "random arguments per function of the error test")
+var points = flag.Int("points", 800, "random arguments per function of the error test")
 
 // function is one function with its stated bound, its judge and its domain:
 // arguments are drawn uniformly from [lo,hi], and with uniform exponent up to

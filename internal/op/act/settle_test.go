@@ -49,7 +49,7 @@ func TestSettleAllocates(t *testing.T) {
 	}
 }
 
-var every = flag.Uint64("every", 1021, "distance of the float32 bit patterns in TestEveryAllocates")
+var every = flag.Uint64("every", 4093, "distance of the float32 bit patterns in TestEveryAllocates")
 
 // TestEveryAllocates: no number takes memory, of all of the 16-bit formats and of
 // some float32 numbers, all with -every 1, the hard ones among them.

@@ -243,7 +243,7 @@ func TestPlanStrides(t *testing.T) {
 	r := rand.New(rand.NewPCG(39, 40))
 	var space Space
 	ran := map[string]int{}
-	for trial := range 60 {
+	for trial := range 40 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
 		taps := []int{1, 3, 3, 5, 7}[trial%5]
 		p := Square(1+r.IntN(3), taps/2, Padding(r.IntN(4)))
@@ -292,7 +292,7 @@ func TestPlanChannels(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	var space Space
 	ran := map[string]int{}
-	for trial := range 120 {
+	for trial := range 60 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
 		kh, kw, c := 1+r.IntN(5), 1+r.IntN(5), 2+r.IntN(20)
 		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}, Dilation: [2]int{1 + r.IntN(2), 1 + r.IntN(2)},
@@ -344,7 +344,7 @@ func TestPlanGathered(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	var space Space
 	ran := map[string]int{}
-	for trial := range 120 {
+	for trial := range 50 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
 		kh, kw, c, oc := 1+r.IntN(5), 1+r.IntN(5), 6+r.IntN(20), 1+r.IntN(20)
 		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}, Dilation: [2]int{1 + r.IntN(2), 1 + r.IntN(2)},

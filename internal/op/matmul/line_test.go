@@ -14,7 +14,7 @@ import (
 // which guards leave open, and as the last line of several.
 func TestOneLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
-	for trial := range 240 {
+	for trial := range 120 {
 		k, n := []int{1, 2, 7, 96, 97, 255, 256, 257, 400}[trial%9], 1+r.IntN(130)
 		if trial%4 == 1 { // whose panels go in fours
 			n += 1600

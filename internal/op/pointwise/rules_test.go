@@ -100,7 +100,7 @@ func TestBounds(t *testing.T) {
 			continue
 		}
 		worst := 0.0
-		for _, x := range random(rand.New(rand.NewPCG(uint64(i), 10)), 800) {
+		for _, x := range random(rand.New(rand.NewPCG(uint64(i), 10)), 300) {
 			y, bound := f.fn.eval(x, &f.float)
 			if !s.domain(x) || !(bound > 0) {
 				continue

@@ -12,7 +12,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var elements = flag.Int("sample.elements", 30000, "numbers that the judge sees")
+var elements = flag.Int("sample.elements", 8000, "numbers that the judge sees")
 
 var formats = []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16}
 
