@@ -24,8 +24,9 @@ var (
 	count = flag.Int("n", 100, "faults that compile")
 	seed  = flag.Uint64("seed", 1, "of the places")
 	from  = flag.Int("from", 1, "first `fault` to test: the ones before it are counted only")
-	limit = flag.Duration("limit", 5*time.Minute, "for the tests of one fault; a package whose tests run longer has noticed it")
-	list  = flag.Bool("list", false, "list the faults, test nothing")
+	limit = flag.Duration("limit", 5*time.Minute,
+		"for the tests of one fault; a package whose tests run longer has noticed it")
+	list = flag.Bool("list", false, "list the faults, test nothing")
 )
 
 func main() {
@@ -110,7 +111,8 @@ func run(ctx context.Context, patterns []string) error {
 	if *list {
 		return nil
 	}
-	fmt.Printf("\n%d killed, %d survived, %d the same to the compiler\n", score[killed], score[survived]+score[late], score[same])
+	fmt.Printf("\n%d killed, %d survived, %d the same to the compiler\n",
+		score[killed], score[survived]+score[late], score[same])
 	for _, s := range survivors {
 		fmt.Println(s)
 	}

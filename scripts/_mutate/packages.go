@@ -40,12 +40,14 @@ func packages(patterns ...string) (map[string]*pkg, error) {
 	}
 }
 
-// shipped keeps the packages that users meet: those that they can import, the command, and what these need. Judges, which
-// only tests import, and programs that show something are left out.
+// shipped keeps the packages that users meet: those that they can import, the command, and what these need. Judges,
+// which only tests import, and programs that show something are left out.
 func shipped(all map[string]*pkg) []*pkg {
 	keep := map[string]bool{}
 	for path, p := range all {
-		if strings.Contains(path, "/internal/") || strings.Contains(path, "/examples/") || strings.Contains(path, "/interop/") {
+		if slices.ContainsFunc([]string{"/internal/", "/examples/", "/interop/"}, func(room string) bool {
+			return strings.Contains(path, room)
+		}) {
 			continue
 		}
 		keep[path] = true

@@ -9,8 +9,8 @@
 //	none    nothing: only hashes are made, and compared with the recorded ones
 //	record  as without it, and testdata/judged.json of the package has the hashes
 //
-// Where a judge takes seconds, without it only every eighth output is judged (Sees): the recorded hash says of all of them
-// that they are those that the judge has seen when it was recorded.
+// Where a judge takes seconds, without it only every eighth output is judged (Sees): the recorded hash says of all of
+// them that they are those that the judge has seen when it was recorded.
 //
 // The hashes of the package's file are those of the number of elements that the tests have
 // without flags; for other numbers they are logged (go test -v).
