@@ -221,7 +221,7 @@ func TestSettle(t *testing.T) {
 			continue
 		}
 		settled := 0
-		for _, x := range random(r, 300) {
+		for _, x := range random(r, 600) {
 			y, bound := f.fn.eval(x, &f.float)
 			if !(bound > 0) || !s.domain(x) {
 				continue
