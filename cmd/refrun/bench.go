@@ -22,12 +22,12 @@ var benchVerb = verb{
 	name:    "bench",
 	summary: "how fast this machine computes",
 	help: `Measures the multiply-add rate of this machine in its first cache, until the best
-two of 5 to 20 measurements agree to 2 %, or says that the machine is busy; then
-convolutions as a fraction of it, then an operator in every precision: the
-first application, which prepares weights, apart from later ones. Inputs change
-between applications. GFLOP/s count the multiplications and additions of the
-definition; the 3x3 kernels need fewer, so their fraction may be above 1.
-The operator has 4 layers and 32 base channels, or is the one of --config.
+two of 5 to 20 measurements agree to 2 %. If they do not, the machine is busy, and
+the report says so. Then it times convolutions, as a fraction of this rate, and an
+operator in every precision: the first application, which prepares weights, and
+later ones. Inputs change between applications. GFLOP/s count the multiplications
+and additions of the definition. The 3x3 kernels need fewer, so their fraction may
+be above 1. The operator has 4 layers and 32 base channels, or is that of --config.
 
 With --lines, takes one step for each line read from standard input and answers
 with its seconds, so that a script can alternate with other programs.

@@ -19,16 +19,20 @@ import (
 
 var checkVerb = verb{
 	name:    "check",
-	summary: "is a device's trajectory what its arithmetic gives? if not, what is wrong, and where",
-	help: `Takes each state that a device recorded one step with the arithmetic that the
-device claims, and says whether the recorded next state is what correct kernels
-give. If it is not, says which step is the first wrong one, in which layer if
-layers.safetensors is there, what kind of fault it is, and its name if it is a
-known one. A case folder is described in docs/FORMATS.md, the verdicts in
-docs/ORACLE.md. With --onnx or --graph, judges one evaluation of a network: its outputs, and with
---layers what the device returned of each layer, held against the device's own inputs
-(docs/networks.md). Exit codes: 0 PASS, 1 FAIL, 2 bad input, 3 nothing could have
-been seen.
+	summary: "is a recorded rollout right, or one forward of a network? if not, what is wrong, and where",
+	help: `Judges a rollout that a device recorded. Steps each recorded state once, in the
+arithmetic that the device claims, and says whether correct kernels may give the
+recorded next state. If not, says which step is the first wrong one, in which layer
+(if layers.safetensors is there), and which known fault it is. There is no tolerance
+to set: the limits follow from the claim. docs/FORMATS.md describes a case folder,
+docs/ORACLE.md the verdicts.
+
+With --onnx or --graph, judges one forward of a network: its outputs, and with
+--layers the output of each layer, computed from the device's own inputs of that
+layer (docs/networks.md).
+
+Exit codes: 0 PASS, 1 FAIL, 2 bad input, 3 NO-POWER: this run could not have shown
+a fault.
 
 example: refrun check --case my_case --claim float16 --autocast cuda --report report.html
 example: refrun check --onnx m.onnx --input x=x.npy --output y.npz --layers layers.npz --claim bfloat16 --autocast cpu`,
@@ -52,7 +56,7 @@ func check(c *command) error {
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights, instead of the case's")
 	f.StringVar(&w.trajectory, "trajectory", "",
 		"safetensors `file` with the trajectory [M,T,C,H,W], instead of the case's")
-	f.StringVar(&w.layers, "layers", "", "safetensors `file` of one application, module by module, instead of the case's")
+	f.StringVar(&w.layers, "layers", "", "safetensors `file` of the modules' outputs in one step, instead of the case's")
 	f.StringVar(&w.tape, "tape", "", "safetensors `file` of the draws, instead of the case's noise.safetensors")
 	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], "+
 		"float16 or bfloat16; behind a slash where states are kept, float16/state-float16 (default what the case says)")
@@ -61,17 +65,18 @@ func check(c *command) error {
 	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], "+
 		"torch-cuda:SMS[:THREADS], none, or unknown (default the case's tape, else its PyTorch's stream)")
 	f.DurationVar(&w.budget, "budget", usualBudget,
-		"`time` after which what need not run on every step is left out, and listed")
+		"`time` after which tests that need not run on every step are left out, and listed")
 	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
 	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")
 	f.StringVar(&w.csv, "csv", "", "write the errors by step and channel as a CSV `file`")
 	f.StringVar(&w.finding, "finding", "",
 		"`ID` of a finding, as the JSON has it: report nothing else, and fail if there is none")
-	f.StringVar(&w.only, "only", "", "`what` fails: proved, what no right device returns, and not what is known by odds; "+
-		"then the exit code is 0 and JUnit has it as skipped (default all)")
+	f.StringVar(&w.only, "only", "", "`findings` that fail the check: proved, those outside the bounds of every "+
+		"right device. Those by odds then leave the exit code 0, and JUnit has them as skipped (default all)")
 	m, outputs := c.modelFlags(), list{}
 	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, "+
 		"or a FILE of all outputs by their names; may be repeated")
+	c.judges()
 	if err := c.parse(0); err != nil {
 		return err
 	}
@@ -165,6 +170,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 		}
 	}
 	r.Made = made(cs.Dir, w.again(w.finding))
+	c.found(r)
 	// A report that cannot be written does not take the verdict along.
 	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML),
 		write("--junit", w.junit, r, render.WriteJUnit), writeFields("--csv", w.csv, r.Fields))

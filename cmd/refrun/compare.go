@@ -17,13 +17,13 @@ var compareVerb = verb{
 	name:    "compare",
 	args:    "A B",
 	summary: "differences of two tensors or trajectories",
-	help: `Prints how far tensor A lies from the reference B. A and B are .safetensors,
-.npy, .npz or .h5 files or case folders (their trajectory), with an optional
-:TENSOR; without it the tensor called "trajectory" is taken, or the only one
-there is, or /trajectories of an HDF5 file. Tensors of
-five dimensions [M,T,C,H,W] are compared step by step as well, and channel by
-channel, with the relative L2 error and VRMSE of each. With thresholds the exit
-code is 1 if one is exceeded.
+	help: `Prints the distance of tensor A from the reference B. A and B are .safetensors,
+.npy, .npz or .h5 files, or case folders (their trajectory). A name may end in
+:TENSOR. Without it the tensor is the one called "trajectory", the only one, or
+/trajectories of an HDF5 file. Tensors of five dimensions [M,T,C,H,W] are also
+compared step by step and channel by channel, with the relative L2 error and VRMSE
+of each. If a threshold is given and exceeded, the exit code is 1. A threshold is no
+verdict about arithmetic: refrun check and refrun kernel judge without one.
 
 example: refrun compare gpu.safetensors cpu.safetensors --max-ulp 2`,
 	run: compare,
@@ -55,6 +55,7 @@ func compare(c *command) error {
 		"max-ulp":  c.flags.Float64("max-ulp", 0, "fail if a difference exceeds this `number` of units in the last place"),
 	}
 	table := c.flags.String("csv", "", "write the errors of trajectories by step and channel as a CSV `file`")
+	c.judges()
 	if err := c.parse(2); err != nil {
 		return err
 	}

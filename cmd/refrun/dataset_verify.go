@@ -28,6 +28,7 @@ example: refrun dataset verify set --read --recompute 10`,
 func datasetVerify(c *command) error {
 	read := c.flags.Bool("read", false, "read every byte, and not only look at sizes")
 	again := c.flags.Int("recompute", 0, "`units` to make once more and compare")
+	c.judges()
 	p, err := c.openPlan()
 	if damaged := new(dataset.Damaged); errors.As(err, &damaged) && len(damaged.Units) > 0 {
 		out := &dataset.Checked{}

@@ -15,12 +15,11 @@ import (
 
 var demoVerb = verb{
 	name:    "demo",
-	summary: "a real recorded rollout, reproduced step by step",
-	help: `Takes a rollout that PyTorch recorded, which is built into this program, and
-shows why single steps are the thing to compare: each step from a recorded state
-agrees to float32 accuracy, while two runs of the same arithmetic that start 1e-6
-apart lose each other. Then checks the recording, a correct float16 device and two
-broken ones.
+	summary: "begin here: a recorded rollout, judged step by step",
+	help: `Shows on a rollout of PyTorch, which is built into this program, why single steps
+are compared and not the ends of rollouts. Each step from a recorded state agrees to
+float32 accuracy, but two runs of the same arithmetic that start 1e-6 apart diverge.
+Then it judges the recording, a correct float16 device and two broken ones.
 
 example: refrun demo`,
 	run: demo,

@@ -33,7 +33,7 @@ func man(c *command) error {
 
 func writeMan(w io.Writer) {
 	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\n"+
-		"refrun \\- a CPU reference for rollouts of stochastic neural operators\n", version)
+		"refrun \\- is the output of a GPU right? exact arithmetic on the CPU says it\n", version)
 	fmt.Fprintf(w, ".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n", roff(exitCodes))
 	eachVerb(func(v verb, flags []*flag.Flag) {
 		fmt.Fprintf(w, ".SS \"%s\"\n%s\n%s",

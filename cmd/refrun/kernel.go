@@ -21,16 +21,18 @@ import (
 var kernelVerb = verb{
 	name:    "kernel",
 	args:    "FILE",
-	summary: "is one kernel's output what a right kernel may return? if not, what is wrong",
-	help: `Reads the inputs and the output of one kernel from a safetensors file: the inputs
-under ATen's names of the operation's arguments (input, weight, bias, other, query,
-key, value), and output. The formats are those of the file.
+	summary: "may a right kernel return this output? if not, what is wrong",
+	help: `Judges the output of one kernel, or of a chain of operations. The safetensors file
+has the inputs under ATen's names of the operation's arguments (input, weight, bias,
+other, query, key, value), and output. The formats are those of the file.
+docs/KERNELS.md lists the operations.
 
-The output is right if each element is within what float32 arithmetic in any order
-gives, and if errors are no larger than those of simulated right kernels anywhere.
-If it is wrong, known faults are built in and compared. Steps that a kernel may
-round to the inputs' format are searched for, or claimed by --round. What these
-inputs would not show is listed: docs/KERNELS.md.
+The output is right if each element is within the error bound of float32 arithmetic
+in any order, and if the errors are nowhere larger than those of simulated right
+kernels. There is no tolerance to set. If the output is wrong, known faults are
+computed and compared with it. A kernel may round intermediate results to the
+inputs' format: such steps are searched for, or claimed by --round. Faults that
+these inputs would not show are listed.
 
   --op NAME     any operation of ATen that is judged, or swiglu, geglu,
                 rotary_embedding, cross_entropy, quantize, dequantize, scaled_mm
@@ -44,30 +46,34 @@ norm's mean and rstd, is saved.NAME. ATen's backward operations, such as
 native_layer_norm_backward, have their tensors under their names, and what they
 return as output.0 and on.
 
-Of a large output whose rows can be judged by themselves a sample is judged, and the
-report says which rows, and what is missed with which chance; --all judges all.
+If an output is large and its rows can be judged by themselves, a sample of rows is
+judged. The report says which rows, and the chance to miss a wrong one; --all judges
+all.
 
 A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
 
-With --batch FILE has many questions, one a line, such as
-["run.safetensors", "--op", "softmax"], which one process answers with a line of JSON
-each, {"exit": 0, "report": ...}, or {"exit": 2, "error": ...}. What is given beside
---batch holds for all of them.
+With --batch, FILE has many questions, one a line, such as
+["run.safetensors", "--op", "softmax"]. One process answers each with a line of
+JSON: {"exit": 0, "report": ...}, or {"exit": 2, "error": ...}. Flags beside --batch
+hold for all of them.
 
-With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
-or --schedule split_k=N or part_k=N, is held to the device's very bits, and so is --op dot, rows
-of a and b [rows, terms], one sum each: docs/TENSORCORES.md.
+With --accumulate tensor-core:NAME every bit of a matmul [M,K] by [K,N] must be that
+of the device: K ascending, in one part, or in parts by --schedule split_k=N or
+part_k=N. So must every bit of --op dot, one sum for each row of a and b [rows,
+terms]: docs/TENSORCORES.md.
 
-Exit code 0: right. 1: wrong. 3: these inputs would not tell a right kernel from one
-that writes zeros.
+Exit code 0: right. 1: wrong. 2: bad input. 3: these inputs cannot tell a right
+kernel from one that writes zeros.
 
 example: refrun kernel run.safetensors --op softmax --attr dim=-1
+example: refrun kernel product.safetensors --op matmul
 example: refrun kernel run.safetensors --op matmul --precision fp16 --accumulate tensor-core:h100`,
 	run: runKernel,
 }
 
 func runKernel(c *command) error {
 	f := c.kernelFlags()
+	c.judges()
 	if err := c.parse(1); err != nil {
 		return err
 	}

@@ -100,6 +100,7 @@ func (c *command) judgeKernel(path string, a judged) error {
 	}
 	all := &kernelReport{Op: a.op, Report: r, Diagnosis: r.Fault, Fits: devices(a.op, q)}
 	all.Text = judgedText(all)
+	c.ci.rule = r.FaultID
 	if c.json {
 		if err := c.printJSON(all); err != nil {
 			return err

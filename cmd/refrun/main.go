@@ -68,6 +68,7 @@ type command struct {
 	folder   *string // what --case sets, which may stand alone: refrun check DIR
 	begun    string  // the line of text that has no end yet
 	everyISA bool    // no --isa and no REFRUN_ISA narrows the choice
+	ci       forCI
 }
 
 // errFailed makes the exit code 1: the verb did its work and the answer is no.
@@ -130,7 +131,7 @@ func arrived(out *output, stderr io.Writer) int {
 func call(v verb, args []string, stdout, stderr io.Writer) int {
 	out := &output{w: stdout}
 	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: out, stderr: stderr}
-	err := v.run(c.parseLater(args))
+	err := c.tell(v.run(c.parseLater(args)))
 	c.ended()
 	if errors.Is(err, flag.ErrHelp) {
 		c.printHelp(out)
@@ -286,7 +287,7 @@ func (c *command) parse(want int) error {
 	case slices.Contains(c.pos, ""):
 		return fmt.Errorf("\"\": an empty argument: want %s", c.args)
 	}
-	if err := cmp.Or(c.notEmpty(), c.notZero()); err != nil {
+	if err := cmp.Or(c.notEmpty(), c.notZero(), c.validCI()); err != nil {
 		return err
 	}
 	threads := c.flags.Lookup("threads").Value.(flag.Getter).Get().(int)
@@ -400,20 +401,21 @@ func (c *command) printf(format string, args ...any) {
 			args[i] = fault.Printable(s)
 		}
 	}
-	if !c.json {
-		c.say(fmt.Sprintf(format, args...))
-	}
+	c.print(fmt.Sprintf(format, args...))
 }
 
 // print writes lines of text that is fit for a terminal already.
 func (c *command) print(text string) {
+	if c.ci.on {
+		c.ci.text.WriteString(text)
+	}
 	if !c.json {
 		c.say(text)
 	}
 }
 
 func usage(w io.Writer) {
-	fmt.Fprintf(w, "refrun %s: a CPU reference for rollouts of stochastic neural operators\n\n", version)
+	fmt.Fprintf(w, "refrun %s: is the output of a GPU right? exact arithmetic on the CPU says it\n\n", version)
 	for _, v := range verbs {
 		args := v.args
 		if strings.Count(args, "|") > 3 {
@@ -424,7 +426,7 @@ func usage(w io.Writer) {
 	fmt.Fprint(w, "\n", wrap("refrun VERB --help shows its flags and an example. "+exitCodes, 0))
 }
 
-const exitCodes = "Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, " +
+const exitCodes = "Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 NO-POWER, " +
 	"75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted."
 
 func (c *command) printHelp(w io.Writer) {

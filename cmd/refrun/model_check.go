@@ -49,7 +49,8 @@ func (m *modelFlags) again(outputs list, w *checkFlags) string {
 
 // checkModel judges one evaluation of a network.
 func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
-	if err := m.alone(c.flags, "output", "layers", "claim", "autocast", "budget", "report", "junit", "only"); err != nil {
+	err := m.alone(c.flags, "output", "layers", "claim", "autocast", "budget", "report", "junit", "sarif", "only")
+	if err != nil {
 		return err
 	}
 	began := time.Now()
@@ -94,6 +95,7 @@ func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
 	out := modelCheckReport{Model: m.path(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began),
 		time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Text: render.Text(r), Report: r}
 	r.Made = made(m.path(), m.again(outputs, w))
+	c.found(r)
 	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
 	if c.json {
 		if err := c.printJSON(out); err != nil {
@@ -111,6 +113,14 @@ func layerNotes(unknown []string) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("--layers: no values of the network: %s", short(unknown))}
+}
+
+// found keeps what CI is told of a report.
+func (c *command) found(r *report.Report) {
+	c.ci.verdict = string(r.Verdict)
+	if r.Verdict.Failed() && len(r.Findings) > 0 {
+		c.ci.rule = r.Findings[0].ID
+	}
 }
 
 // verdictError returns the error whose exit code a verdict has.

@@ -20,7 +20,7 @@ import (
 var moleculeVerb = verb{
 	name:    "molecule",
 	args:    "FILE.xyz",
-	summary: "energies and forces of molecules, what symmetries a network has, and a check of a device",
+	summary: "energies and forces of molecules, a network's symmetries, and a check of a device",
 	help: `Evaluates a network for the molecules of an extended XYZ file, as ASE writes them:
 energies, and forces as minus their gradient.
 
@@ -29,12 +29,12 @@ neighbours), or a PyTorch state dict with a configuration:
 
   {"model": "painn", "cutoff": 5.0}      or painn-filter, or schnet
 
-A table says, of the first molecule, whether its energy stays the same and its forces
-go along if its atoms are put in another order, moved, or turned, and whether it has
-the same bits in a batch. With --claim the energies and forces that the file has are
-held to what right devices of that precision return: docs/MOLECULES.md.
+A table shows the symmetries of the first molecule: whether its energy is invariant
+and its forces are equivariant if its atoms are permuted, translated or rotated, and
+whether it has the same bits in a batch. With --claim the energies and forces in the
+file are judged as those of a device of that precision: docs/MOLECULES.md.
 
-Exit code 0: symmetric, and right where it was asked. 1: not. 3: nothing could be seen.
+Exit code 0: symmetric, and right if it was judged. 1: not. 2: bad input. 3: NO-POWER.
 
 example: refrun molecule benzene.xyz --model painn.json --weights painn.safetensors -o out.xyz
 example: refrun molecule drug.xyz --onnx student.onnx
@@ -98,6 +98,7 @@ func runMolecule(c *command) error {
 		"`precision` that the device claims whose energies and forces the file has: check them")
 	c.flags.StringVar(&f.out, "o", "", "extended XYZ `file` to write, with energies and forces")
 	c.flags.BoolVar(&f.force, "force", false, "overwrite the output")
+	c.judges()
 	if err := c.parse(1); err != nil {
 		return err
 	}

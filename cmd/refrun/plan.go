@@ -19,15 +19,15 @@ import (
 var planVerb = verb{
 	name:    "plan",
 	summary: "how an operator is compiled, and how long a dataset takes",
-	help: `Compiles an operator for images of one size and says how: which kernel does
-each operation, which operations are one pass over memory, and the bytes and
-multiplications and additions of it. Then measures it, beside the path that is
-not compiled, and after how many steps compiling has paid. With --operators, says
-how long a dataset of so many operators takes, each compiled anew, at that
-many steps and realizations. Noise is drawn from the counter stream; writing
-the results is not in it. The operator is that of --config or of --case, or one of 4
-layers and 32 base channels. With --onnx or --graph, compiles a network, for the
-inputs that are given or for ones.
+	help: `Compiles an operator for images of one size, and prints the plan: the kernel of each
+operation, the operations that share a pass over memory, and their bytes,
+multiplications and additions. Then it times the plan, beside the path without one,
+and prints after how many steps compiling pays. --operators asks how long a dataset
+of that many operators takes, each of them compiled once, for the given steps and
+realizations. Noise comes from the counter stream. The time does not include writing
+results. The operator is that of --config or --case, or has 4 layers and 32 base
+channels. With --onnx or --graph, compiles a network for the inputs given, or for
+inputs of ones.
 
 example: refrun plan --config op.yaml --grid 128 --precision float16 --operators 1000 --steps 256 --json`,
 	run: plan,

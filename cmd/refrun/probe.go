@@ -15,15 +15,15 @@ import (
 
 var probeVerb = verb{
 	name:    "probe",
-	summary: "write directed inputs for a device to run, which show what its own states do not",
-	help: `Writes inputs for the operator of a case that are made to show certain faults:
-integers, whose sums are exact in every format, so that a wrong index is a wrong
-number; channels of small spread, for eps; large means, for one-pass variances;
-ladders to overflow and to subnormal numbers. Each folder below the one of -o is a
-case without a trajectory. Let the device step it from its initial_condition, with
-the draws of its noise.safetensors, and store trajectory.safetensors there; refrun
-check --case FOLDER judges the answer. With --onnx or --graph the files are inputs
-of a network: refrun check --onnx FILE --input PROBE judges what the device returns.
+	summary: "write inputs for a device that show faults which ordinary states hide",
+	help: `Writes inputs for the operator of a case, each of which shows certain faults:
+integers, whose sums are exact in every format, show wrong indices; channels of
+small variance show a wrong eps; large means show one-pass variances; ladders show
+overflow and subnormal numbers. Each folder below that of -o is a case without a
+trajectory. Let the device step it from its initial_condition, with the draws of its
+noise.safetensors, and store trajectory.safetensors there. refrun check --case
+FOLDER judges the answer. With --onnx or --graph the files are inputs of a network:
+refrun check --onnx FILE --input PROBE judges the outputs of the device.
 
 example: refrun probe --case my_case -o probes`,
 	run: runProbe,

@@ -23,16 +23,15 @@ var runVerb = verb{
 and writes the trajectory with -o. A run that dies leaves a partial file and a
 checkpoint; --resume continues it to the same bytes.
 
-With --one-step, takes each recorded state of a case's trajectory one step and
-compares the result with the recorded next state: an error of one step is an
-error of arithmetic, where a difference at the end of a rollout may only be
-chaos.
+With --one-step, steps each recorded state of a case once and compares the result
+with the recorded next state. A difference of one step is an error of arithmetic; a
+difference at the end of a rollout may be chaos alone.
 
 With --onnx, evaluates a network once for the inputs of --input, in the types of
 its file unless --precision says otherwise, and writes its outputs with -o.
 
-What a run means (precision, noise, engine batch) comes from case.json; flags
-override it, and the output says what was used.
+Precision, noise and engine batch come from case.json. Flags override them, and the
+output names the ones that were used.
 
 example: refrun run --case my_case --one-step --noise torch-cpu:1.13
 example: refrun run --onnx resnet.onnx --input x=x.npy -o y.npz

@@ -14,11 +14,11 @@ import (
 
 var selftestVerb = verb{
 	name:    "selftest",
-	summary: "compute known answers on this machine",
-	help: `Computes every operation in every number format, and rollouts in every mode,
-on several numbers of threads and groupings of realizations, and compares the
-digests with the ones that this version knows: they are the same on every
-machine. Exit code 1 if one differs.
+	summary: "does this machine compute the known answers?",
+	help: `Computes every operation in every number format, and rollouts in every mode, with
+several numbers of threads and groupings of realizations. It compares their digests
+with those that this version has: they are the same on every machine. Exit code 1
+if one differs.
 
 With --exhaustive, also every activation function on all 65,536 numbers of each
 half type and all 2^32 of float32, against an evaluation with a proven error,
@@ -36,6 +36,7 @@ type selftestISA struct {
 
 func selfTest(c *command) error {
 	all := c.flags.Bool("exhaustive", false, "also all inputs of the activation functions; takes long")
+	c.judges()
 	if err := c.parse(0); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ var labels = []string{
 	"features  %s\n",
 	"kernels   %s\n",
 	"built by  %s\n",
-	"refrun %s: a CPU reference for rollouts of stochastic neural operators\n\n",
+	"refrun %s: is the output of a GPU right? exact arithmetic on the CPU says it\n\n",
 	"%s, %s, %s\n%s\nmode %s\n",
 	"\n  pass  %-48s %9s  %10s\n        kernel\n",
 	"\n%s, %s read and written; images and draws take %s\n",
@@ -160,7 +160,7 @@ var labels = []string{
 	"{\"type\":%q}",
 	": its line is not the one that was written", // TestVerify of package dataset
 	".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\n" +
-		"refrun \\- a CPU reference for rollouts of stochastic neural operators\n",
+		"refrun \\- is the output of a GPU right? exact arithmetic on the CPU says it\n",
 	".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n",
 	".SS \"%s\"\n%s\n%s",
 	"\n.nf\n.in -7n\n",
@@ -171,7 +171,7 @@ var labels = []string{
 	"; a configuration is given with --config %s",
 	"VERB ...",
 	"refrun VERB --help shows its flags and an example. ",
-	"Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, " +
+	"Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 NO-POWER, " +
 		"75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted.",
 	"%s\n%s\n\nflags:\n",
 	"usage: refrun ",

@@ -18,16 +18,15 @@ import (
 
 var studyVerb = verb{
 	name:    "study",
-	summary: "what precision means for this operator: twin rollouts, step by step",
-	help: `Rolls out an operator in float32 and beside it, in lockstep and with the same
-noise, twins that differ in one thing each: float16, bfloat16, TF32, float64, a
-start moved by 1e-6, another noise seed. Of every twin it gives the path's
-distance to the float32 rollout, and the distance of one step from the float32
-rollout's own state; how fast a small difference grows; and the horizon, the
-step from which a path says nothing. docs/STUDY.md reads two of them. With
---budget, says of each arithmetic whether it is good enough. With --onnx or
---graph, says of one evaluation of a network how far its outputs in each
-precision lie from those in float64.
+	summary: "is a precision good enough for this operator? rollouts of each, side by side",
+	help: `Rolls out an operator in float32. Beside it run twins with the same noise, each of
+which differs in one thing: float16, bfloat16, TF32, float64, a start moved by
+1e-6, another noise seed. For every twin it prints two distances from float32: that
+of the whole rollout, and that of one step from the same state. It also prints how
+fast a small difference grows, and the horizon, the step from which whole rollouts
+cannot be compared. docs/STUDY.md explains two of them. --budget asks of each
+arithmetic whether it is good enough. With --onnx or --graph, prints how far the
+outputs of one forward of a network in each precision lie from those in float64.
 
 example: refrun study --case my_case --horizon 500 --budget "1 % of std"`,
 	run: studyRun,

@@ -11,14 +11,14 @@ import (
 var verifyVerb = verb{
 	name:    "verify",
 	args:    "FILE...",
-	summary: "whether finished files are as they were written",
+	summary: "is a finished file damaged?",
 	help: `Reads files that run wrote, trajectories and tapes, and compares every byte with
 the hashes that they hold (of a .npy file, with those of FILE.npy.sha256 beside
 it). Of a case folder it compares the files with its SHA256SUMS.
 
-Exit code 0: all are as they were written. 1: one is not; which state of which
-realization, or which other part, is named. 2: one cannot be read, or is not
-what its name says; the others are verified all the same. 3: all that could be verified is right, but a file holds no
+Exit code 0: no file is damaged. 1: one is; the state and realization, or the other
+part, is named. 2: a file cannot be read, or is not of the kind that its name says;
+the others are verified all the same. 3: nothing is damaged, but a file holds no
 hashes, such as one that another program wrote.
 
 example: refrun verify out.safetensors noise.safetensors my_case`,
@@ -26,6 +26,7 @@ example: refrun verify out.safetensors noise.safetensors my_case`,
 }
 
 func verify(c *command) error {
+	c.judges()
 	if err := c.parse(some); err != nil {
 		return err
 	}
