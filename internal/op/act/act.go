@@ -33,7 +33,7 @@ const (
 // in float64 and, if x is a number of the float32 grid, a bound of |y - exact|;
 // settle returns the exact value rounded to odd for such an x. A function
 // without settle is exact as evaluated. kernel does what eval and the guard do,
-// for many x.
+// for many x; a function without one runs in plain Go.
 type function struct {
 	name         string
 	atNeg, atPos float64
@@ -54,6 +54,14 @@ var functions = [...]function{
 	GELUTanh: {"gelu_tanh", negZero, inf, geluTanh, exact.GELUTanh, func(a *asm.Act) asm.ActKernel { return a.GELUTanh }},
 	SiLU:     {"silu", negZero, inf, silu, exact.SiLU, func(a *asm.Act) asm.ActKernel { return a.SiLU }},
 	Tanh:     {"tanh", -1, 1, tanh, exact.Tanh, func(a *asm.Act) asm.ActKernel { return a.Tanh }},
+}
+
+// All returns the functions.
+func All() (all []Func) {
+	for f := range functions {
+		all = append(all, Func(f))
+	}
+	return all
 }
 
 // Parse returns the function of that name: none, relu, gelu, gelu_tanh, silu

@@ -24,7 +24,7 @@ func NewRows(f Func, format fp16.Format) *Rows {
 	at := func(x float64) float64 { return fn.at(x, format) }
 	r := &Rows{fn: fn, of: rows.Function{Format: format, Some: fn.choose(format), At: at}}
 	if acts := rows.Acts(format); acts != nil {
-		r.of.Row = [...]asm.RowAct{
+		r.of.Row = [len(functions)]asm.RowAct{
 			ReLU: asm.RowKernels().ReLU, GELU: acts.GELU, GELUTanh: acts.GELUTanh, SiLU: acts.SiLU, Tanh: acts.Tanh,
 		}[f]
 	}

@@ -9,7 +9,7 @@ import (
 // choose returns the kernel that runs, nil if there is none for the format.
 func (fn *function) choose(f fp16.Format) asm.ActKernel {
 	a := asm.ActKernels()
-	if a == nil || rows.Grid(f) == nil {
+	if a == nil || fn.kernel == nil || rows.Grid(f) == nil {
 		asm.Ran(fn.name + ", plain Go")
 		return nil
 	}
