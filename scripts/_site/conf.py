@@ -18,6 +18,8 @@ autodoc_typehints = "description"
 html_theme = "furo"
 html_title = f"refrun {version}"
 html_show_sphinx = False
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 # The language of blocks that have none: commands, and what they print.
 highlight_language = "text"
 suppress_warnings = ["misc.highlighting_failure"]

@@ -8,16 +8,22 @@
         rec.finish(x)
     print(refrun.check("case"))
 
-`reference` and `run` are the exact operator as a function, `assert_same` holds a device's
-output to it in pytest. `record` writes a case folder: the operator's layers and weights, its states in
-the device's own type, its noise. `check` has the refrun binary judge it.
-`assert_kernel` holds a matrix product to the bits of a device's tensor cores.
-`fuzz` searches for inputs on which a kernel is wrong.
-`check_definition` judges a solution of a definition as FlashInfer-Bench and SOL-ExecBench write them.
-`hook` judges the submodules of a model in a training step, their gradients too.
-`assert_grad` holds the gradients of a backward kernel to what right ones may return.
-`check_model` judges one call of any module, and `check_export` an ONNX file that was made of it.
-`describe` says of any module what it computes; `export` writes the operator alone; `Case` takes arrays from any framework.
+Judge:
+    assert_kernel, check_kernel    the output of one kernel, or of a chain of operations
+    assert_grad, check_grad        the gradients of a backward kernel
+    assert_same, check_model       the output of one call of a module
+    record, check, assert_pass     a rollout: record it, judge it
+    check_export                   an ONNX file, against the module that it was made of
+    check_definition               a solution of a definition of FlashInfer-Bench or SOL-ExecBench
+    hook                           the submodules of a model in a training step, with their gradients
+    fuzz, assert_invariant         a kernel, with inputs that are chosen for it
+
+Compute:
+    reference                      a module as a function whose results are rounded correctly
+    run                            a whole rollout
+    describe, export               what a module computes; the operator of a case alone
+    Case                           a case of arrays of any framework
+    make_dataset, Dataset          rollouts of many operators
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
