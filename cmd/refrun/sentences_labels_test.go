@@ -81,6 +81,7 @@ var labels = []string{
 	"%s: distance of the outputs to float64, for these inputs\n\n  %-14s %-10s RMS/std\n",
 	"\n%s s on %s (%s)\n",
 	"a network of docs/FORMATS.md",
+	"torch-cpu:2.x",
 	"inputs       %s\n",
 	"outputs      %s\n",
 	"%s: %s, %s multiplications\n",
