@@ -184,7 +184,7 @@ func internalType(t types.Type, seen map[types.Type]bool) string {
 
 // alone lists what packages plan and internal/oracle/judge read of graph for the sake of an internal type. Its docs
 // say that it is for nobody else.
-var alone = []string{"graph.Interpolate.Axes", "graph.Kernel", "graph.Kernel.Fast", "graph.Kernel.Plan",
+var alone = []string{"graph.Interpolate.Axes", "graph.Kernel", "graph.Kernel.Fast", "graph.Kernel.Prepare",
 	"graph.MaxPool.Windows", "graph.Program.FastKernel", "graph.Program.FastLayer", "graph.Program.FastPatches"}
 
 // TestInternalTypes holds that everything exported can be used from outside the module, but for what

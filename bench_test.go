@@ -189,7 +189,7 @@ func benchmarkPlan(b *testing.B, op *operator.Operator, m graph.Mode, side, n in
 	}
 	x := inputs(n, 3, side, side)
 	began := time.Now()
-	p, i := op.Plan(m, n, side, side), 0
+	p, i := op.Compile(m, n, side, side), 0
 	step := func() {
 		i++
 		if err := p.Forward(p.Result(), x[i%len(x)], g, noise.Time{}); err != nil {

@@ -51,7 +51,7 @@ func TestCampaign(t *testing.T) {
 					if err := asm.Use(isa); err != nil {
 						t.Fatal(err)
 					}
-					p := op.Plan(mode, x.N(), x.H(), x.W())
+					p := op.Compile(mode, x.N(), x.H(), x.W())
 					got := tensor.New(op.Output(mode), x.N(), c.OutputChannels, x.H(), x.W())
 					if err := p.Forward(got, x, nil, noise.Time{}); err != nil {
 						t.Fatal(err)

@@ -10,7 +10,7 @@
 //	purego   no kernels: plain Go, on every machine; builds with -tags purego have it alone
 //
 // Without a choice the best set runs that the CPU has, or the one that the environment
-// variable REFRUN_ISA names. What has been compiled for a set (an [operator.Plan], a
+// variable REFRUN_ISA names. What has been compiled for a set (an [operator.Compiled], a
 // [plan.Plan]) keeps to it.
 //
 // In use:
@@ -18,7 +18,7 @@
 //	fmt.Println(asm.ISAs(), asm.ISA())
 //	err := asm.Use("purego")
 //
-// [operator.Plan]: https://pkg.go.dev/github.com/refrun/refrun/operator#Plan
+// [operator.Compiled]: https://pkg.go.dev/github.com/refrun/refrun/operator#Compiled
 // [plan.Plan]: https://pkg.go.dev/github.com/refrun/refrun/plan#Plan
 package asm
 

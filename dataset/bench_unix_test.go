@@ -55,7 +55,7 @@ func BenchmarkOverhead(b *testing.B) {
 			for b.Loop() {
 				var clock, used [2]float64 // bare and whole
 				for _, k := range [4]int{0, 1, 1, 0} {
-					p, err := NewPlan(s, "f", filepath.Join(b.TempDir(), "set"), 1, 10, "test")
+					p, err := New(s, "f", filepath.Join(b.TempDir(), "set"), 1, 10, "test")
 					if err == nil {
 						err = p.Write()
 					}
@@ -85,7 +85,7 @@ func BenchmarkOverhead(b *testing.B) {
 }
 
 // bareUnits runs the rollouts of all units and keeps nothing.
-func bareUnits(p *Plan) error {
+func bareUnits(p *Dataset) error {
 	for i := range p.Lines {
 		u, err := p.Unit(i)
 		if err != nil {
@@ -102,7 +102,7 @@ func bareUnits(p *Plan) error {
 	return nil
 }
 
-func makeUnits(p *Plan) error {
+func makeUnits(p *Dataset) error {
 	all := make([]int, len(p.Lines))
 	for i := range all {
 		all[i] = i

@@ -20,27 +20,27 @@ import (
 )
 
 // plan plans a specification in a folder of its own.
-func plan(t *testing.T, text string, shards int) *Plan {
+func plan(t *testing.T, text string, shards int) *Dataset {
 	t.Helper()
 	s, err := Parse("f", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(s, "f", filepath.Join(t.TempDir(), "set"), shards, 10, "test")
+	p, err := New(s, "f", filepath.Join(t.TempDir(), "set"), shards, 10, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Write(); err != nil {
 		t.Fatal(err)
 	}
-	if p, err = OpenPlan(p.Dir); err != nil {
+	if p, err = Open(p.Dir); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
 // sums returns the SHA-256 of the merged data and of the manifest.
-func sums(t *testing.T, p *Plan) string {
+func sums(t *testing.T, p *Dataset) string {
 	t.Helper()
 	data, err := p.Merge(filepath.Join(t.TempDir(), "all.safetensors"), 4, nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func sums(t *testing.T, p *Plan) string {
 }
 
 // shard makes one shard of a plan.
-func shard(t *testing.T, p *Plan, s Shard, workers int) {
+func shard(t *testing.T, p *Dataset, s Shard, workers int) {
 	t.Helper()
 	if _, err := p.Make(context.Background(),
 		Run{Units: s.Units(p.Costs()), Workers: workers, Version: "test"}); err != nil {
@@ -182,7 +182,7 @@ func TestVerify(t *testing.T) {
 		if err := os.WriteFile(path, flipped(head, rand.IntN(len(head))), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenPlan(p.Dir); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+		if _, err := Open(p.Dir); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
 			t.Errorf("%s: %v", headName, err)
 		}
 	}
@@ -218,7 +218,7 @@ func flipped(b []byte, at int) []byte {
 
 // linesNamed changes a bit of the manifest and of the plan's lines, the end of a line among
 // them: the unit whose line it is is named, and the next one if two lines became one.
-func linesNamed(t *testing.T, p *Plan) {
+func linesNamed(t *testing.T, p *Dataset) {
 	t.Helper()
 	for _, name := range []string{manifestName, linesName} {
 		path := filepath.Join(p.Dir, name)
@@ -244,7 +244,7 @@ func linesNamed(t *testing.T, p *Plan) {
 					units = append(units, f.Unit)
 				}
 			} else if damaged := new(Damaged); true {
-				if _, err := OpenPlan(p.Dir); !errors.As(err, &damaged) {
+				if _, err := Open(p.Dir); !errors.As(err, &damaged) {
 					t.Fatalf("%v", err)
 				}
 				units = damaged.Units
@@ -287,7 +287,7 @@ func TestMerge(t *testing.T) {
 	shard(t, a, Shard{0, 1}, 2)
 	shard(t, b, Shard{0, 1}, 2)
 	states := map[string]string{}
-	for i, p := range []*Plan{a, b} {
+	for i, p := range []*Dataset{a, b} {
 		for _, ext := range []string{".safetensors", ".h5"} {
 			path := filepath.Join(t.TempDir(), "all"+ext)
 			sum, err := p.Merge(path, 4, nil)
@@ -371,7 +371,7 @@ func TestPlanWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := NewPlan(s, "f", p.Dir, 4, 10, "test")
+	q, err := New(s, "f", p.Dir, 4, 10, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,11 +388,11 @@ func TestPlanWrite(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(string(b), from, to, 1)), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenPlan(p.Dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(p.Dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", to, err, want)
 		}
 	}
-	if _, err := OpenPlan(t.TempDir()); err == nil ||
+	if _, err := Open(t.TempDir()); err == nil ||
 		!strings.HasSuffix(err.Error(), "want a folder that refrun dataset plan made") {
 		t.Errorf("%v", err)
 	}
@@ -430,7 +430,7 @@ func TestBalance(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	p, err := NewPlan(s, "f", "none", workers*each, 10, "test")
+	p, err := New(s, "f", "none", workers*each, 10, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

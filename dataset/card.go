@@ -19,7 +19,7 @@ const cardLead = "<!-- written by refrun dataset merge -->\n"
 // identified by, how it is loaded, verified and cited. It follows from the plan and from the
 // SHA-256 of the manifest, and is in no hash. One that says so already, and one that somebody
 // else wrote, are left alone.
-func (p *Plan) WriteCard(manifest string) error {
+func (p *Dataset) WriteCard(manifest string) error {
 	path := filepath.Join(p.Dir, cardName)
 	text, err := p.card(manifest)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *Plan) WriteCard(manifest string) error {
 	return nil
 }
 
-func (p *Plan) card(manifest string) ([]byte, error) {
+func (p *Dataset) card(manifest string) ([]byte, error) {
 	one := fault.Markdown
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -13,22 +13,22 @@ var copiedFlips = flag.Int("dataset.flips", 3,
 	"bits that TestCopiedAsMade changes of each kind of unit, in each form of a copy")
 
 // copies are all forms in which units are copied.
-var copies = map[string]func(p *Plan, dir string) error{
-	"merge .safetensors": func(p *Plan, dir string) error {
+var copies = map[string]func(p *Dataset, dir string) error{
+	"merge .safetensors": func(p *Dataset, dir string) error {
 		_, err := p.Merge(filepath.Join(dir, "all.safetensors"), 4, nil)
 		return err
 	},
-	"merge .h5": func(p *Plan, dir string) error {
+	"merge .h5": func(p *Dataset, dir string) error {
 		_, err := p.Merge(filepath.Join(dir, "all.h5"), 4, nil)
 		return err
 	},
-	"export well": func(p *Plan, dir string) error {
+	"export well": func(p *Dataset, dir string) error {
 		return p.Export(filepath.Join(dir, "well"), Layout{Format: "well", Gzip: 1, Split: [3]int{1, 1, 1}})
 	},
-	"export zarr": func(p *Plan, dir string) error {
+	"export zarr": func(p *Dataset, dir string) error {
 		return p.Export(filepath.Join(dir, "zarr"), Layout{Format: "zarr", Gzip: 1})
 	},
-	"export safetensors": func(p *Plan, dir string) error {
+	"export safetensors": func(p *Dataset, dir string) error {
 		return p.Export(filepath.Join(dir, "apart"), Layout{Format: "safetensors"})
 	},
 }
@@ -36,7 +36,7 @@ var copies = map[string]func(p *Plan, dir string) error{
 // TestCopiedAsMade: a unit with a changed bit anywhere, cut off, made longer, or another unit's
 // file in its place is in no copy: the error names the unit, and a merged file is not there.
 func TestCopiedAsMade(t *testing.T) {
-	kinds := map[string]*Plan{}
+	kinds := map[string]*Dataset{}
 	for _, store := range []string{
 		`{}`, `{"file":".h5"}`, `{"file":".h5","gzip":1}`, `{"states":false}`, `{"states":false,"file":".h5"}`,
 	} {
@@ -47,7 +47,7 @@ func TestCopiedAsMade(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "unsealed", kind))); err != nil {
 			t.Fatal(err)
 		}
-		p, err := OpenPlan(dir)
+		p, err := Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

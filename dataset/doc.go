@@ -17,7 +17,7 @@
 //
 // and to make all of it, or what is left of it, in a folder
 //
-//	p, err := dataset.NewPlan(spec, "spec.json", dir, 1, 10, "my program") // 10 GFLOP a second
+//	p, err := dataset.New(spec, "spec.json", dir, 1, 10, "my program") // 10 GFLOP a second
 //	err = p.Write()
 //	made, err := p.Make(ctx, dataset.Run{Units: p.Missing(), Workers: 1})
 //	err = p.Export("well", dataset.Layout{Format: "well", Split: [3]int{8, 1, 1}})

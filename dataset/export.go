@@ -31,19 +31,19 @@ type Layout struct {
 	Progress func(done, total int)
 }
 
-// Formats are the layouts that [Plan.Export] writes.
+// Formats are the layouts that [Dataset.Export] writes.
 var Formats = []string{"well", "zarr", "safetensors"}
 
 // Export writes all units into a folder, in another layout:
 //
 //   - well: data/train, data/valid and data/test with a file in each, The Well's layout and
-//     Spinlock's in one ([Plan.Merge]). The operators of each stand in a row, which any part of a
+//     Spinlock's in one ([Dataset.Merge]). The operators of each stand in a row, which any part of a
 //     Sobol sequence may: it is spread over the space.
 //   - zarr: a store of Zarr version 3. trajectories is sharded: a file for each operator.
 //   - safetensors: a file for each operator, with its parameters and initial condition.
 //
 // All units must have been made, and be of one size but for safetensors.
-func (p *Plan) Export(dir string, l Layout) error {
+func (p *Dataset) Export(dir string, l Layout) error {
 	write := map[string]func(*merger, string, Layout) error{
 		"well": (*merger).well, "zarr": (*merger).zarr, "safetensors": (*merger).apart,
 	}[l.Format]
@@ -102,14 +102,14 @@ const rowsOf = 256
 
 // zarr writes a store.
 func (m *merger) zarr(dir string, l Layout) error {
-	n, store := len(m.units), storable(m.Plan.units.Store)
+	n, store := len(m.units), storable(m.Dataset.units.Store)
 	c, h, w := m.shape[2], m.shape[3], m.shape[4]
 	axes := []string{"operator", "realization", "time", "channel", "y", "x"}
 	rows := min(rowsOf, n)
 	all := map[string]*zarr.Array{
-		"params": {Shape: []int{n, m.Plan.units.points.Dims}, Type: fp16.Float64, Rows: rows,
+		"params": {Shape: []int{n, m.Dataset.units.points.Dims}, Type: fp16.Float64, Rows: rows,
 			Names: []string{"operator", "parameter"}},
-		"values": {Shape: []int{n, m.Plan.units.points.Dims}, Type: fp16.Float64, Rows: rows,
+		"values": {Shape: []int{n, m.Dataset.units.points.Dims}, Type: fp16.Float64, Rows: rows,
 			Names: []string{"operator", "parameter"}},
 		"inputs": {Shape: []int{n, c, h, w}, Type: fp16.Float32, Rows: rows, Piece: []int{1, c, h, w}, Gzip: l.Gzip,
 			Names: []string{"operator", "channel", "y", "x"}},
@@ -221,7 +221,7 @@ func (m *merger) apart(dir string, _ Layout) error {
 				Name: trajectory, DType: safetensors.DTypeOf(u.Store), Shape: append(size[:2:2], s.C, s.H, s.W),
 			})
 		}
-		head, err := safetensors.Header(all, u.about(m.Plan))
+		head, err := safetensors.Header(all, u.about(m.Dataset))
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (m *merger) apart(dir string, _ Layout) error {
 }
 
 // about says in texts what a unit is.
-func (u *Unit) about(p *Plan) map[string]string {
+func (u *Unit) about(p *Dataset) map[string]string {
 	return map[string]string{"dataset": p.Identity,
 		"unit": fmt.Sprint(u.Index), "identity": u.Identity, "contract": p.Contract, "operator": string(u.OperatorText),
 		"rollout": string(u.RolloutText), "initial": string(u.InitialText), "weights_seed": fmt.Sprint(u.WeightsSeed),

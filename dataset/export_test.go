@@ -17,7 +17,7 @@ import (
 )
 
 // made plans and makes five operators with a store.
-func made(t *testing.T, store string) *Plan {
+func made(t *testing.T, store string) *Dataset {
 	t.Helper()
 	text := strings.Replace(own, `"operators":40`, `"operators":5`, 1)
 	p := plan(t, strings.Replace(text, `"space":`, `"store":`+store+`,"space":`, 1), 2)
@@ -149,7 +149,7 @@ func TestFeatures(t *testing.T) {
 			}
 			for _, name := range rollout.DiagnosticNames {
 				v := [2][8]float64{}
-				for k, q := range []*Plan{whole, p} {
+				for k, q := range []*Dataset{whole, p} {
 					s, err := q.open(i)
 					if err == nil {
 						err = s.read(name, 0, v[k][:])

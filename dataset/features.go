@@ -16,7 +16,7 @@ import (
 
 // distil writes the unit's file from what was measured of its states, [M,T] each, and from the
 // initial condition [C,H,W].
-func (p *Plan) distil(u *Unit, job *rollout.Job, all *rollout.Measures) error {
+func (p *Dataset) distil(u *Unit, job *rollout.Job, all *rollout.Measures) error {
 	x0 := job.Start(0)
 	size := []int{u.Rollout.Realizations, u.Rollout.Timesteps}
 	about := u.about(p)

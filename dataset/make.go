@@ -59,7 +59,7 @@ type Made struct {
 // continues to the same bytes. When ctx ends, units at hand stop after their step, with a
 // checkpoint. The end of a large unit's file is written while the next unit is computed: the
 // memory of both is held then.
-func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
+func (p *Dataset) Make(ctx context.Context, r Run) (*Made, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
@@ -149,7 +149,7 @@ type work struct {
 	all, sum   float64
 }
 
-func (p *Plan) newWork(units []int) *work {
+func (p *Dataset) newWork(units []int) *work {
 	w := &work{cost: map[int]float64{}, done: map[int]float64{}}
 	for _, i := range units {
 		w.cost[i] = p.Lines[i].GFLOP
@@ -194,7 +194,7 @@ func (w *work) share() float64 {
 }
 
 // perStep returns the GFLOP of a step of the unit's realizations.
-func (p *Plan) perStep(i int) float64 {
+func (p *Dataset) perStep(i int) float64 {
 	u, err := p.units.At(i)
 	if err != nil {
 		return 0 // its turn will say so
@@ -203,7 +203,7 @@ func (p *Plan) perStep(i int) float64 {
 }
 
 // unit makes a unit; was says that there was nothing to do.
-func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total int)) (was bool, err error) {
+func (p *Dataset) unit(ctx context.Context, r Run, i int, progress func(done, total int)) (was bool, err error) {
 	if !r.Force && p.Done(i) {
 		return true, nil
 	}
@@ -307,7 +307,7 @@ func (u *Unit) Start() ([]float64, error) {
 
 // Recompute makes a unit once more, in memory, and returns the digest of its states in a
 // format.
-func (p *Plan) Recompute(ctx context.Context, i int, f fp16.Format) (string, error) {
+func (p *Dataset) Recompute(ctx context.Context, i int, f fp16.Format) (string, error) {
 	u, err := p.Unit(i)
 	if err != nil {
 		return "", err

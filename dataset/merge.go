@@ -15,7 +15,7 @@ import (
 
 // merger reads units in order, for a file or a folder of all of them.
 type merger struct {
-	*Plan
+	*Dataset
 	units    []int // which of them
 	shape    []int // [M,T,C,H,W] of each; nil where they may differ
 	states   bool  // the units hold their states, not only what was measured
@@ -32,13 +32,13 @@ type merger struct {
 //	metrics.NAME  [N,M,T]        F64
 //	trajectories  [N,M,T,C,H,W]  as the units store them
 //
-// or HDF5, which is in Spinlock's layout and in The Well's at once: see [Plan.Export] for the
+// or HDF5, which is in Spinlock's layout and in The Well's at once: see [Dataset.Export] for the
 // latter's folders. gzip is its level of compression, 1 to 9, 0 for none; chunks of HDF5 units are
 // copied as they are. Of both a piece is held at a time, a state, so that memory does not
 // grow with the operators, but for what plan and index need of each. All units must have been
 // made, and be of one size. What is copied has been compared with the units' records: a unit that
 // is not as it was made is an error.
-func (p *Plan) Merge(path string, gzip int, progress func(done, total int)) (string, error) {
+func (p *Dataset) Merge(path string, gzip int, progress func(done, total int)) (string, error) {
 	write := map[string]func(*merger, string) error{
 		".safetensors": (*merger).safetensors, ".h5": (*merger).hdf5,
 	}[filepath.Ext(path)]
@@ -59,7 +59,7 @@ func (p *Plan) Merge(path string, gzip int, progress func(done, total int)) (str
 
 // merger returns one of all units, which must have been made and, if that is wanted, be
 // of one size.
-func (p *Plan) merger(gzip int, progress func(done, total int), same bool) (*merger, error) {
+func (p *Dataset) merger(gzip int, progress func(done, total int), same bool) (*merger, error) {
 	if gzip < 0 || gzip > 9 {
 		return nil, fmt.Errorf("--gzip: %d: want a level from 1 to 9, or 0 for none", gzip)
 	}
@@ -70,7 +70,7 @@ func (p *Plan) merger(gzip int, progress func(done, total int), same bool) (*mer
 		return nil, fmt.Errorf("%s: %d of %d units missing, the first is %d: want all of them", p.Dir, len(missing),
 			len(p.Lines), missing[0])
 	}
-	m := &merger{Plan: p, states: p.units.States, gzip: gzip, progress: progress, opened: new(sources)}
+	m := &merger{Dataset: p, states: p.units.States, gzip: gzip, progress: progress, opened: new(sources)}
 	for i := range p.Lines {
 		m.units = append(m.units, i)
 	}
@@ -83,7 +83,7 @@ func (p *Plan) merger(gzip int, progress func(done, total int), same bool) (*mer
 }
 
 // same returns the one shape [M,T,C,H,W] of all units.
-func (p *Plan) same() ([]int, error) {
+func (p *Dataset) same() ([]int, error) {
 	var first []int
 	for i := range p.Lines {
 		u, err := p.Unit(i)
@@ -111,7 +111,7 @@ func (m *merger) step(total int) {
 
 // read hands n numbers of the array of a name of one unit on, a piece of them at a time.
 func (m *merger) read(i int, name string, n, piece int, f func(k int, v []float64) error) error {
-	s, err := m.opened.take(m.Plan, m.units[i])
+	s, err := m.opened.take(m.Dataset, m.units[i])
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,10 @@ func (m *merger) copyTo(w io.Writer, i int, name string, n, piece int, f fp16.Fo
 func (m *merger) state() int { return m.shape[2] * m.shape[3] * m.shape[4] }
 
 func (m *merger) safetensors(path string) error {
-	n, store := len(m.units), m.Plan.units.Store
-	all := []*safetensors.Tensor{{Name: "parameters", DType: safetensors.F64, Shape: []int{n, m.Plan.units.points.Dims}}}
+	n, store := len(m.units), m.Dataset.units.Store
+	all := []*safetensors.Tensor{
+		{Name: "parameters", DType: safetensors.F64, Shape: []int{n, m.Dataset.units.points.Dims}},
+	}
 	names := rollout.DiagnosticNames[:]
 	for _, name := range names {
 		all = append(all, &safetensors.Tensor{

@@ -29,15 +29,15 @@ func (m *merger) hdf5(path string) error {
 
 // specs declares what is stored.
 func (m *merger) specs() []hdf5.Spec {
-	n, dims := len(m.units), m.Plan.units.points.Dims
+	n, dims := len(m.units), m.Dataset.units.points.Dims
 	one := append([]int{1, 1, 1}, m.shape[2:]...) // a chunk, as units have it
 	var all []hdf5.Spec
 	if m.states {
 		gzip := m.gzip
-		if m.Plan.units.File == ".h5" && gzip > 0 { // compressed already
-			gzip = m.Plan.units.Gzip
+		if m.Dataset.units.File == ".h5" && gzip > 0 { // compressed already
+			gzip = m.Dataset.units.Gzip
 		}
-		all = append(all, hdf5.Spec{Path: "/trajectories", Type: hdf5.TypeOf(m.Plan.units.Store),
+		all = append(all, hdf5.Spec{Path: "/trajectories", Type: hdf5.TypeOf(m.Dataset.units.Store),
 			Shape: append([]int{n}, m.shape...), Chunk: one, Gzip: gzip, Shuffle: gzip == rollout.Huffman})
 	}
 	all = append(all,
@@ -59,7 +59,7 @@ func (m *merger) specs() []hdf5.Spec {
 }
 
 // fields are those of the points' coordinates, in order.
-func (p *Plan) fields() []string {
+func (p *Dataset) fields() []string {
 	var all []string
 	for _, a := range p.units.Axes {
 		if !a.Apart {
@@ -130,7 +130,7 @@ func (m *merger) outputs(w *hdf5.Writer) error {
 	if m.shape[1] == 1 {
 		shape = slices.Delete(shape, 2, 3)
 	}
-	return w.View("/outputs/fields", hdf5.TypeOf(m.Plan.units.Store), shape, "/trajectories", make([]int, 6), whole)
+	return w.View("/outputs/fields", hdf5.TypeOf(m.Dataset.units.Store), shape, "/trajectories", make([]int, 6), whole)
 }
 
 // well1 sets what The Well's readers look for, but for the numbers.
@@ -284,7 +284,7 @@ func (m *merger) fill(w *hdf5.Writer) error {
 
 // chunks copies the states of a unit: as they are stored, if they may.
 func (m *merger) chunks(w *hdf5.Writer, i int) error {
-	s, err := m.opened.take(m.Plan, m.units[i])
+	s, err := m.opened.take(m.Dataset, m.units[i])
 	if err != nil {
 		return err
 	}

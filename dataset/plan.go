@@ -16,9 +16,9 @@ import (
 	"github.com/refrun/refrun/internal/ground/fault"
 )
 
-// Plan is a dataset that is to be made in a folder: plan.json, which says what it is, and
+// Dataset is a dataset that is to be made in a folder: plan.json, which says what it is, and
 // plan.jsonl, a line for each unit. Neither is ever changed.
-type Plan struct {
+type Dataset struct {
 	Head
 	Dir   string
 	Lines []Line
@@ -72,9 +72,9 @@ const (
 	planFormat   = 1
 )
 
-// NewPlan plans a specification for a folder, which it does not touch: see [Plan.Write].
+// New plans a specification for a folder, which it does not touch: see [Dataset.Write].
 // madeBy is the program and its version, rate the GFLOP a second to predict by.
-func NewPlan(s *Spec, file, dir string, shards int, rate float64, madeBy string) (*Plan, error) {
+func New(s *Spec, file, dir string, shards int, rate float64, madeBy string) (*Dataset, error) {
 	switch {
 	case shards < 1 || shards > mostShards:
 		return nil, fmt.Errorf("--shards: %d: want 1 to %d", shards, mostShards)
@@ -85,7 +85,7 @@ func NewPlan(s *Spec, file, dir string, shards int, rate float64, madeBy string)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Dir: dir, units: units, Head: Head{Format: planFormat, Contract: graph.Contract, MadeBy: madeBy,
+	p := &Dataset{Dir: dir, units: units, Head: Head{Format: planFormat, Contract: graph.Contract, MadeBy: madeBy,
 		Name: s.Name, Units: s.Operators, Shards: min(shards, s.Operators), Rate: rate, Notes: s.Notes, Spec: s.Text}}
 	all, lines := sha256.New(), sha256.New()
 	for i := range s.Operators {
@@ -102,7 +102,7 @@ func NewPlan(s *Spec, file, dir string, shards int, rate float64, madeBy string)
 }
 
 // line makes the line of a unit.
-func (p *Plan) line(i int) (Line, error) {
+func (p *Dataset) line(i int) (Line, error) {
 	u, err := p.units.At(i)
 	if err != nil {
 		return Line{}, err
@@ -120,8 +120,8 @@ func lineText(v any) []byte {
 }
 
 // Write puts the plan into its folder, which must not hold another one.
-func (p *Plan) Write() error {
-	if old, err := OpenPlan(p.Dir); err == nil {
+func (p *Dataset) Write() error {
+	if old, err := Open(p.Dir); err == nil {
 		if old.Identity != p.Identity || old.Shards != p.Shards {
 			return fmt.Errorf("%s: another plan: want a folder without one", filepath.Join(p.Dir, headName))
 		}
@@ -153,8 +153,8 @@ func (p *Plan) Write() error {
 	return nil
 }
 
-// OpenPlan reads the plan in a folder, and compares its lines with the hash of them.
-func OpenPlan(dir string) (*Plan, error) {
+// Open reads the plan in a folder, and compares its lines with the hash of them.
+func Open(dir string) (*Dataset, error) {
 	path := filepath.Join(dir, headName)
 	text, err := readFile(path, 64<<20)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +163,7 @@ func OpenPlan(dir string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Dir: dir}
+	p := &Dataset{Dir: dir}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p.Head); err != nil {
@@ -197,7 +197,7 @@ func OpenPlan(dir string) (*Plan, error) {
 }
 
 // readLines reads the lines of a plan, one of each unit.
-func (p *Plan) readLines(path string) error {
+func (p *Dataset) readLines(path string) error {
 	text, err := readFile(path, int64(p.Units+1)*512)
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (d *Damaged) Error() string {
 
 // differing returns the units of which a text does not hold the line, which the
 // specification makes once more.
-func (p *Plan) differing(text []byte) ([]int, error) {
+func (p *Dataset) differing(text []byte) ([]int, error) {
 	lines := linesOf(text)
 	var units []int
 	for i := range p.Units {
@@ -293,7 +293,7 @@ func readFile(path string, most int64) ([]byte, error) {
 }
 
 // Unit returns unit i, which must be the one that was planned.
-func (p *Plan) Unit(i int) (*Unit, error) {
+func (p *Dataset) Unit(i int) (*Unit, error) {
 	u, err := p.units.At(i)
 	if err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func (p *Plan) Unit(i int) (*Unit, error) {
 }
 
 // Costs returns the cost of each unit, by which shards are cut.
-func (p *Plan) Costs() []float64 {
+func (p *Dataset) Costs() []float64 {
 	c := make([]float64, len(p.Lines))
 	for i, l := range p.Lines {
 		c[i] = l.GFLOP
@@ -315,10 +315,10 @@ func (p *Plan) Costs() []float64 {
 }
 
 // place is where the unit's file is.
-func (p *Plan) place(i int) string { return filepath.Join(p.Dir, filepath.FromSlash(p.Path(i))) }
+func (p *Dataset) place(i int) string { return filepath.Join(p.Dir, filepath.FromSlash(p.Path(i))) }
 
 // Path returns the unit's file, without the folder of the plan.
-func (p *Plan) Path(i int) string { return base(i) + p.units.File }
+func (p *Dataset) Path(i int) string { return base(i) + p.units.File }
 
 func base(i int) string {
 	return filepath.ToSlash(filepath.Join("units", fmt.Sprintf("%05d", i/1000), fmt.Sprintf("%08d", i)))

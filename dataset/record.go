@@ -48,7 +48,7 @@ func (r Record) line() []byte {
 
 // Record returns the record of a unit, nil if there is none yet. One that cannot be read
 // or is of another unit is an error.
-func (p *Plan) Record(i int) (*Record, error) {
+func (p *Dataset) Record(i int) (*Record, error) {
 	path := filepath.Join(p.Dir, base(i)+".json")
 	text, err := readFile(path, 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func (p *Plan) Record(i int) (*Record, error) {
 }
 
 // size returns the bytes of a unit's file, -1 if there is none.
-func (p *Plan) size(i int) int64 {
+func (p *Dataset) size(i int) int64 {
 	info, err := disk.Stat(filepath.Join(p.Dir, p.Path(i)))
 	if err != nil || !info.Mode().IsRegular() {
 		return -1
@@ -84,7 +84,7 @@ func (p *Plan) size(i int) int64 {
 
 // Done reports whether a unit has been made: its record is there, and a file of the size
 // that it says.
-func (p *Plan) Done(i int) bool {
+func (p *Dataset) Done(i int) bool {
 	r, err := p.Record(i)
 	return err == nil && r != nil && p.size(i) == r.Bytes
 }
@@ -111,7 +111,7 @@ func hashOf(r io.Reader) (string, int64, error) {
 }
 
 // Missing returns the units of the plan that have not been made.
-func (p *Plan) Missing() []int {
+func (p *Dataset) Missing() []int {
 	var all []int
 	for i := range p.Lines {
 		if !p.Done(i) {
@@ -124,7 +124,7 @@ func (p *Plan) Missing() []int {
 // WriteManifest writes manifest.jsonl from the records, unless it is what they say already, so
 // that a dataset that one may only read can be merged; and returns its SHA-256. A
 // unit that has not been made is an error.
-func (p *Plan) WriteManifest() (string, error) {
+func (p *Dataset) WriteManifest() (string, error) {
 	path := filepath.Join(p.Dir, manifestName)
 	var text []byte
 	for i := range p.Lines {

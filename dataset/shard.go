@@ -126,7 +126,7 @@ const mostShards = 1 << 20
 
 // Makespan returns the predicted seconds in which n machines that take the next shard of
 // the plan as they become free make all of it, and those of its largest shard.
-func (p *Plan) Makespan(n int) (all, largest float64) {
+func (p *Dataset) Makespan(n int) (all, largest float64) {
 	shards := make([]float64, p.Shards)
 	_, of := assign(p.Costs(), p.Shards)
 	for i, l := range p.Lines {

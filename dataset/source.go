@@ -35,7 +35,7 @@ type sources struct {
 const mostOpen = 64
 
 // take returns the file of a unit.
-func (o *sources) take(p *Plan, unit int) (*source, error) {
+func (o *sources) take(p *Dataset, unit int) (*source, error) {
 	o.mu.Lock()
 	s := o.free[unit]
 	delete(o.free, unit)
@@ -70,7 +70,7 @@ func (o *sources) close() {
 }
 
 // open opens the file of a unit, which must be the one that its record speaks of.
-func (p *Plan) open(i int) (*source, error) {
+func (p *Dataset) open(i int) (*source, error) {
 	r, err := p.Record(i)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (s *source) numbers(name string, at int, v []float64) error {
 const trajectory = "trajectory"
 
 // State returns one channel [H,W] of a state of a unit that has been made.
-func (p *Plan) State(unit, realization, t, channel int) ([]float64, error) {
+func (p *Dataset) State(unit, realization, t, channel int) ([]float64, error) {
 	u, err := p.Unit(unit)
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (p *Plan) State(unit, realization, t, channel int) ([]float64, error) {
 }
 
 // Fields are the fields that the points' coordinates stand for, in order.
-func (p *Plan) Fields() []string { return p.fields() }
+func (p *Dataset) Fields() []string { return p.fields() }
 
 // Text is the value of a coordinate, shortened to what a person wants to see.
 func (u *Unit) Text(i int) string {

@@ -21,7 +21,7 @@ func TestNothingTwice(t *testing.T) {
 			var made atomic.Int64
 			for range 4 {
 				all.Go(func() {
-					q, err := OpenPlan(p.Dir)
+					q, err := Open(p.Dir)
 					if err != nil {
 						t.Error(err)
 						return

@@ -17,7 +17,7 @@ func TestUnsealed(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "unsealed", kind))); err != nil {
 			t.Fatal(err)
 		}
-		p, err := OpenPlan(dir)
+		p, err := Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ type Checked struct {
 
 // Verify compares what was made with the plan: the records, the files, the manifest if
 // there is one. What is wrong is in Faults; an error is what kept it from looking.
-func (p *Plan) Verify(ctx context.Context, c Check) (*Checked, error) {
+func (p *Dataset) Verify(ctx context.Context, c Check) (*Checked, error) {
 	out := &Checked{Units: len(p.Lines)}
 	again := p.pick(c.Recompute)
 	lines, err := p.manifest(out)
@@ -99,7 +99,7 @@ func (p *Plan) Verify(ctx context.Context, c Check) (*Checked, error) {
 }
 
 // fault returns what is wrong with a unit's record and file, "" if nothing is.
-func (p *Plan) fault(i int, read bool) string {
+func (p *Dataset) fault(i int, read bool) string {
 	if u, err := p.Unit(i); err != nil || u == nil {
 		return strings.TrimPrefix(err.Error(), p.Dir)
 	}
@@ -124,7 +124,7 @@ func (p *Plan) fault(i int, read bool) string {
 }
 
 // differs reads a unit's file and returns how it is not the one of the record, "" if it is.
-func (p *Plan) differs(r *Record) string {
+func (p *Dataset) differs(r *Record) string {
 	path := filepath.Join(p.Dir, filepath.FromSlash(r.File))
 	if r.Seal == "" {
 		sum, _, err := hash(path)
@@ -150,7 +150,7 @@ func (p *Plan) differs(r *Record) string {
 
 // manifest returns the manifest's lines, nil if there is none. One that has all of them and
 // more, or in another order, is an error.
-func (p *Plan) manifest(out *Checked) (map[string]bool, error) {
+func (p *Dataset) manifest(out *Checked) (map[string]bool, error) {
 	path := filepath.Join(p.Dir, manifestName)
 	text, err := readFile(path, int64(len(p.Lines)+1)*1024)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +179,7 @@ func (p *Plan) manifest(out *Checked) (map[string]bool, error) {
 }
 
 // pick returns n units that the dataset's identity chooses, each once.
-func (p *Plan) pick(n int) []int {
+func (p *Dataset) pick(n int) []int {
 	var all []int
 	seen := map[int]bool{}
 	of := noise.Counter{Seed: p.units.Seed, Operator: apart - 1}

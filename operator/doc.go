@@ -20,7 +20,7 @@
 // operations that packages conv, norm, act and noise define, so a Forward is their
 // composition, each rounding once to the format of the [graph.Mode]. Results have the same
 // bits on every machine, for every number of threads and every instruction set, and
-// [Operator.Plan] has those of [Operator.Forward], several times faster.
+// [Operator.Compile] has those of [Operator.Forward], several times faster.
 //
 // # Errors
 //

@@ -60,7 +60,7 @@ func ExampleInit() {
 
 // The exact operator as a function: a plan is made once for a shape of input, and applied any
 // number of times.
-func ExampleOperator_Plan() {
+func ExampleOperator_Compile() {
 	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 16}, 1)
 	if err != nil {
 		log.Fatal(err)
@@ -69,7 +69,7 @@ func ExampleOperator_Plan() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	exact := op.Plan(mode, 1, 32, 32)
+	exact := op.Compile(mode, 1, 32, 32)
 	x := tensor.New(fp16.Float32, 1, 3, 32, 32) // [N,C,H,W]
 	if err := exact.Forward(exact.Result(), x, nil, noise.Time{}); err != nil {
 		log.Fatal(err)

@@ -96,7 +96,7 @@ func TestFNOTorch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := c.op.Plan(m, c.input.N(), c.input.H(), c.input.W())
+			p := c.op.Compile(m, c.input.N(), c.input.H(), c.input.W())
 			if ok, why := p.Compiled(); !ok {
 				t.Errorf("%d, %v: not compiled: %s", k, m, why)
 			}

@@ -34,7 +34,7 @@ func smallOperator(t *testing.T) (*operator.Operator, *tensor.Tensor) {
 // package and what is wrong, never a fault of the runtime, and never a result.
 func TestMisuse(t *testing.T) {
 	op, x := smallOperator(t)
-	plan, zero := op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4), new(tensor.Tensor)
+	plan, zero := op.Compile(graph.Mode{Precision: fp16.Float32}, 1, 4, 4), new(tensor.Tensor)
 	short, flat, odd := x.Clone(), x.Clone(), x.Clone()
 	short.Data = short.Data[:3]
 	flat.Shape = []int{32}
@@ -75,14 +75,14 @@ func TestMisuse(t *testing.T) {
 		{"plan, to nil", "operator: " + isNil, planned(nil, x)},
 		{"plan, to zero", "operator: " + rank, planned(zero, x)},
 		{"plan, to short", "operator: " + data, planned(short, x)},
-		{"no plan", "operator: a plan is made by Operator.Plan",
-			func() error { return new(operator.Plan).Forward(x, x, nil, noise.Time{}) }},
+		{"no plan", "operator: a plan is made by Operator.Compile",
+			func() error { return new(operator.Compiled).Forward(x, x, nil, noise.Time{}) }},
 		{"no operator", "operator: an operator is made by",
-			func() error { new(operator.Operator).Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4); return nil }},
+			func() error { new(operator.Operator).Compile(graph.Mode{Precision: fp16.Float32}, 1, 4, 4); return nil }},
 		{"plan of nothing", "operator: a plan of nothing",
-			func() error { op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 0, 4); return nil }},
+			func() error { op.Compile(graph.Mode{Precision: fp16.Float32}, 1, 0, 4); return nil }},
 		{"plan, huge", "tensor: too large",
-			func() error { op.Plan(graph.Mode{Precision: fp16.Float32}, 1<<20, 1<<20, 1<<20); return nil }},
+			func() error { op.Compile(graph.Mode{Precision: fp16.Float32}, 1<<20, 1<<20, 1<<20); return nil }},
 		{"kernel, nil", "conv: " + isNil, func() error { conv.NewKernel(nil, nil); return nil }},
 		{"kernel, short", "conv: " + data, func() error { conv.NewKernel(short, nil); return nil }},
 		{"noise, none", "noise: no draws", func() error { return gaussian.Apply(x.Clone(), x, noise.Time{}, nil) }},
@@ -149,7 +149,7 @@ func (w waiting) Draw(noise.Kind, float64, []int, []float64) error {
 // leaves the first one alone.
 func TestPlanInUse(t *testing.T) {
 	op, x := smallOperator(t)
-	plan, w := op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4), waiting{make(chan struct{}), make(chan struct{})}
+	plan, w := op.Compile(graph.Mode{Precision: fp16.Float32}, 1, 4, 4), waiting{make(chan struct{}), make(chan struct{})}
 	first := make(chan error)
 	go func() { first <- plan.Forward(tensor.Like(x), x, w, noise.Time{}) }()
 	<-w.begun
@@ -178,7 +178,7 @@ func TestOperatorShared(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			plan := op.Plan(graph.Mode{Precision: fp16.Float32}, 1, 4, 4)
+			plan := op.Compile(graph.Mode{Precision: fp16.Float32}, 1, 4, 4)
 			y := plan.Result()
 			err := plan.Forward(y, x, nil, noise.Time{})
 			z, err2 := op.Forward(&operator.Pass{Mode: graph.Mode{Precision: fp16.Float32}}, x)

@@ -17,15 +17,15 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Plan is an operator compiled for one mode and one shape of input: see package plan. It
+// Compiled is an operator compiled for one mode and one shape of input: see package plan. It
 // computes what [Operator.Forward] does, to the same bits.
 //
 // Not all is compiled: float64 mode, and inputs that Forward refuses or PyTorch's
 // autocast does, go the way of Forward, which is also the one that reports features.
 //
-// A Plan serves one application at a time: Forward panics if another goroutine is in
+// A Compiled serves one application at a time: Forward panics if another goroutine is in
 // it. (An Operator serves any number.)
-type Plan struct {
+type Compiled struct {
 	op      *Operator
 	mode    graph.Mode
 	input   fp16.Format // of the inputs that it is compiled for
@@ -43,8 +43,8 @@ type Plan struct {
 	// direct is set, and an input of another format than the mode's wide one goes
 	// through a plan of its own. used is the one of the last application.
 	direct bool
-	narrow *Plan
-	used   *Plan
+	narrow *Compiled
+	used   *Compiled
 
 	busy atomic.Bool // it is in an application
 
@@ -52,13 +52,13 @@ type Plan struct {
 	Watch bool
 }
 
-// Plan compiles the operator for inputs [n,input_channels,h,w]. It panics if a
+// Compile prepares the operator for inputs [n,input_channels,h,w]. It panics if a
 // dimension is not positive.
-func (op *Operator) Plan(mode graph.Mode, n, h, w int) *Plan {
+func (op *Operator) Compile(mode graph.Mode, n, h, w int) *Compiled {
 	return op.plan(mode, mode.Wide(), n, h, w, par.Workers())
 }
 
-func (op *Operator) plan(mode graph.Mode, input fp16.Format, n, h, w, workers int) *Plan {
+func (op *Operator) plan(mode graph.Mode, input fp16.Format, n, h, w, workers int) *Compiled {
 	if op.Config.InputChannels == 0 {
 		panic("operator: an operator is made by Init, Load and their like")
 	}
@@ -67,7 +67,7 @@ func (op *Operator) plan(mode graph.Mode, input fp16.Format, n, h, w, workers in
 	}
 	// panics if that is too much
 	tensor.Size([]int{n, max(op.Config.InputChannels, op.Config.OutputChannels, op.Config.BaseChannels, 8), h, w})
-	p := &Plan{
+	p := &Compiled{
 		op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA(), workers: workers,
 	}
 	p.used = p
@@ -95,11 +95,11 @@ func (op *Operator) plan(mode graph.Mode, input fp16.Format, n, h, w, workers in
 }
 
 // Compiled reports whether the plan is compiled, and otherwise why it is not.
-func (p *Plan) Compiled() (ok bool, why string) { return p.general == "", p.general }
+func (p *Compiled) Compiled() (ok bool, why string) { return p.general == "", p.general }
 
 // Nodes returns the operations in the order of [Operator.Nodes]; nil if the plan is
 // not compiled.
-func (p *Plan) Nodes() []plan.Node {
+func (p *Compiled) Nodes() []plan.Node {
 	if p.general != "" {
 		return nil
 	}
@@ -107,14 +107,14 @@ func (p *Plan) Nodes() []plan.Node {
 }
 
 // FLOPs returns the multiplications and additions with weights of one application.
-func (p *Plan) FLOPs() int64 { return 2 * p.op.MACs(p.h, p.w) * int64(p.n) }
+func (p *Compiled) FLOPs() int64 { return 2 * p.op.MACs(p.h, p.w) * int64(p.n) }
 
 // Arena returns the bytes of the images, and of the draws that applications have
 // kept so far, which a counter's are not.
-func (p *Plan) Arena() int64 { return p.sum((*plan.Plan).Arena) }
+func (p *Compiled) Arena() int64 { return p.sum((*plan.Plan).Arena) }
 
 // Build returns how long it took to compile, weights included.
-func (p *Plan) Build() time.Duration {
+func (p *Compiled) Build() time.Duration {
 	if p.plan == nil {
 		return 0
 	}
@@ -123,10 +123,10 @@ func (p *Plan) Build() time.Duration {
 
 // Bytes returns the memory of the plan besides the operator's weights, including
 // scratch memory that applications have needed so far.
-func (p *Plan) Bytes() int64 { return p.sum((*plan.Plan).Bytes) }
+func (p *Compiled) Bytes() int64 { return p.sum((*plan.Plan).Bytes) }
 
 // sum adds up what the compiled plans take.
-func (p *Plan) sum(bytes func(*plan.Plan) int64) (n int64) {
+func (p *Compiled) sum(bytes func(*plan.Plan) int64) (n int64) {
 	for ; p != nil; p = p.narrow {
 		if p.plan != nil {
 			n += bytes(p.plan)
@@ -136,14 +136,14 @@ func (p *Plan) sum(bytes func(*plan.Plan) int64) (n int64) {
 }
 
 // Refused returns the error of every Forward, of a plan that takes more memory than there is.
-func (p *Plan) Refused() error { return p.refused }
+func (p *Compiled) Refused() error { return p.refused }
 
 // Forward sets dst [n,output_channels,h,w], of the format of the mode's output, to
 // the operator's output for x [n,input_channels,h,w], with the noise of draws (nil
 // for none) at that time. It panics if dst is not of that shape and format.
-func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) error {
+func (p *Compiled) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) error {
 	if p.op == nil {
-		panic("operator: a plan is made by Operator.Plan")
+		panic("operator: a plan is made by Operator.Compile")
 	}
 	if !p.busy.CompareAndSwap(false, true) {
 		panic("operator: a plan serves one application at a time, and is in use")
@@ -191,7 +191,7 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 }
 
 // Result returns a tensor of the plan's for Forward to write to.
-func (p *Plan) Result() *tensor.Tensor {
+func (p *Compiled) Result() *tensor.Tensor {
 	if p.result == nil {
 		p.result = tensor.New(p.output, p.n, p.op.Config.OutputChannels, p.h, p.w)
 	}
@@ -200,11 +200,11 @@ func (p *Plan) Result() *tensor.Tensor {
 
 // Nonfinite reports whether the last application met a NaN or an infinity anywhere;
 // only if Watch is set and the plan is compiled.
-func (p *Plan) Nonfinite() bool { return p.used.plan != nil && p.used.plan.Nonfinite() }
+func (p *Compiled) Nonfinite() bool { return p.used.plan != nil && p.used.plan.Nonfinite() }
 
 // Again returns the draws of the last application once more, for the same one by
 // Operator.Forward; nil if it had none.
-func (p *Plan) Again() noise.Draws {
+func (p *Compiled) Again() noise.Draws {
 	if p.used.plan == nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ func BenchmarkPlan(b *testing.B) {
 			}
 			for stream, draws := range streams(b, s.n) {
 				b.Run(fmt.Sprintf("%v/base%d/%dx%dx%d/%s", m, s.base, s.n, s.side, s.side, stream), func(b *testing.B) {
-					p, x, y := op.Plan(m, s.n, s.side, s.side), input(s.n, 3, s.side, s.side),
+					p, x, y := op.Compile(m, s.n, s.side, s.side), input(s.n, 3, s.side, s.side),
 						tensor.New(m.Output(), s.n, 3, s.side, s.side)
 					step := func() {
 						if err := p.Forward(y, x, draws(), noise.Time{}); err != nil {

@@ -11,7 +11,7 @@ import (
 // plans are compiled plans that are not in use, the latest last.
 type plans struct {
 	mu   sync.Mutex
-	idle []*Plan
+	idle []*Compiled
 }
 
 // mostPlans bounds the plans that an operator keeps.
@@ -20,7 +20,7 @@ const mostPlans = 8
 // Borrow returns a plan for inputs [n,input_channels,h,w] and the instruction set in
 // use, which nobody else uses until it is given back: one of those that were, or a
 // new one.
-func (op *Operator) Borrow(mode graph.Mode, n, h, w int) *Plan {
+func (op *Operator) Borrow(mode graph.Mode, n, h, w int) *Compiled {
 	c := &op.plans
 	c.mu.Lock()
 	for i, p := range c.idle {
@@ -31,11 +31,11 @@ func (op *Operator) Borrow(mode graph.Mode, n, h, w int) *Plan {
 		}
 	}
 	c.mu.Unlock()
-	return op.Plan(mode, n, h, w)
+	return op.Compile(mode, n, h, w)
 }
 
 // Return gives a plan back. The operator keeps the latest eight.
-func (op *Operator) Return(p *Plan) {
+func (op *Operator) Return(p *Compiled) {
 	c := &op.plans
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,9 +26,9 @@ func TestBorrow(t *testing.T) {
 	if got, want := op.PlanBytes(), p.Arena(); got != want || got == 0 {
 		t.Errorf("%d bytes of plans, want %d", got, want)
 	}
-	for _, other := range []func() *Plan{
-		func() *Plan { return op.Borrow(bf16, 1, 4, 6) }, func() *Plan { return op.Borrow(f32, 2, 4, 6) },
-		func() *Plan { return op.Borrow(f32, 1, 6, 4) }, func() *Plan { return op.Borrow(f32, 1, 4, 4) },
+	for _, other := range []func() *Compiled{
+		func() *Compiled { return op.Borrow(bf16, 1, 4, 6) }, func() *Compiled { return op.Borrow(f32, 2, 4, 6) },
+		func() *Compiled { return op.Borrow(f32, 1, 6, 4) }, func() *Compiled { return op.Borrow(f32, 1, 4, 4) },
 	} {
 		if other() == p {
 			t.Error("a plan for another mode or shape")

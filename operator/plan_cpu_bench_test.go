@@ -25,7 +25,7 @@ func BenchmarkPlanCPU(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := op.Plan(m, s.n, s.side, s.side)
+			p := op.Compile(m, s.n, s.side, s.side)
 			x, y := input(s.n, 3, s.side, s.side), tensor.New(m.Output(), s.n, 3, s.side, s.side)
 			b.Run(fmt.Sprintf("%s/base%d/%dx%d/%dx%dx%d", name, s.base, s.kernel, s.kernel, s.n, s.side, s.side),
 				func(b *testing.B) {

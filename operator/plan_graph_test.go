@@ -97,7 +97,7 @@ func TestPlanGraphs(t *testing.T) {
 		if trial%3 == 0 {
 			h, w = 8+r.IntN(9), 8+r.IntN(9)
 		}
-		p := op.Plan(mode, n, h, w)
+		p := op.Compile(mode, n, h, w)
 		if ok, _ := p.Compiled(); ok {
 			compiled++
 		}
@@ -179,7 +179,7 @@ func TestPlanNormAndSkip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, got := op.Plan(mode, n, h, w), tensor.Like(x)
+	p, got := op.Compile(mode, n, h, w), tensor.Like(x)
 	if ok, why := p.Compiled(); !ok {
 		t.Fatal(why)
 	}

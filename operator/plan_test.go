@@ -111,7 +111,7 @@ func TestPlan(t *testing.T) {
 					t.Fatal(err)
 				}
 				runtime.GOMAXPROCS(1 + (j+k)%4)
-				p := op.Plan(m, c.n, c.h, c.w)
+				p := op.Compile(m, c.n, c.h, c.w)
 				for stream, draws := range streams(t, c.n) {
 					if j > 0 && stream != []string{"none", "counter", "torch"}[(k+j)%3] {
 						continue
@@ -170,7 +170,7 @@ func TestPlanSpecials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := op.Plan(m, c.n, c.h, c.w)
+			p := op.Compile(m, c.n, c.h, c.w)
 			p.Watch = true
 			for i, special := range []string{"NaN", "Inf", "large", "none"} {
 				if (i+j+k)%2 > 0 { // two of them with each mode, the other two in the next case
@@ -248,7 +248,7 @@ func TestPlanAllocates(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, x, y := op.Plan(m, 1, c.h, c.w), input(1, 3, c.h, c.w), tensor.New(m.Output(), 1, 3, c.h, c.w)
+				p, x, y := op.Compile(m, 1, c.h, c.w), input(1, 3, c.h, c.w), tensor.New(m.Output(), 1, 3, c.h, c.w)
 				for d, data := range slices.Sorted(maps.Keys(hardFills)) {
 					if (k > 0 || norm == "large layer") && (d+k+n)%5 > 0 { // all with GELU, else a fifth with each mode
 						continue
@@ -290,7 +290,7 @@ func TestPlanAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		for stream, draws := range streams(t, 1) {
-			p, x, y, d := op.Plan(m, 1, 16, 16), input(1, 3, 16, 16), tensor.New(m.Output(), 1, 3, 16, 16), draws()
+			p, x, y, d := op.Compile(m, 1, 16, 16), input(1, 3, 16, 16), tensor.New(m.Output(), 1, 3, 16, 16), draws()
 			if stream == "counter" {
 				d = nil // made anew for each step
 			}

@@ -141,7 +141,7 @@ func TestBound(t *testing.T) {
 		}
 		x.Format = mode.Wide()
 		y := applyOnce(t, op, mode, x)
-		p := op.Plan(mode, 2, 8, 8)
+		p := op.Compile(mode, 2, 8, 8)
 		if ok, why := p.Compiled(); ok != (precision != "float64") {
 			t.Errorf("%s: compiled %v: %s", precision, ok, why)
 		}

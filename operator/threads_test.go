@@ -48,10 +48,10 @@ func TestChangingThreads(t *testing.T) {
 		}
 		op := c.operator(t)
 		x, draws := input(c.n, c.in, c.h, c.w), noise.Counter{Seed: 5}
-		var plan *Plan // made by the first call and used by all
+		var plan *Compiled // made by the first call and used by all
 		works[c.act+" "+c.norm+" plan"] = func() *tensor.Tensor {
 			if plan == nil {
-				plan = op.Plan(mode, c.n, c.h, c.w)
+				plan = op.Compile(mode, c.n, c.h, c.w)
 			}
 			d, err := draws.At(3, 0, c.n)
 			if err == nil {

@@ -29,7 +29,7 @@ func BenchmarkUAFNO(b *testing.B) {
 				b.Fatal(err)
 			}
 			side := c.config.GridSize
-			p := op.Plan(graph.Mode{Precision: fp16.Float32}, 3, side, side)
+			p := op.Compile(graph.Mode{Precision: fp16.Float32}, 3, side, side)
 			x := tensor.New(fp16.Float32, 3, 3, side, side)
 			for i := range x.Data {
 				x.Data[i] = float64(i%17)/8 - 1

@@ -35,7 +35,7 @@ func TestUAFNOPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := op.Plan(m, c.input.N(), c.input.H(), c.input.W())
+			p := op.Compile(m, c.input.N(), c.input.H(), c.input.W())
 			if ok, why := p.Compiled(); !ok {
 				t.Errorf("%d, %v: not compiled: %s", k, m, why)
 			}

@@ -13,7 +13,7 @@ import (
 
 // convPass is a convolution.
 type convPass struct {
-	plan     *conv.Plan
+	plan     *conv.Prepared
 	src, dst *virtual
 	padding  conv.Padding
 }
@@ -40,7 +40,7 @@ func (c *compiler) fits(i int, op graph.Conv) bool {
 		return true
 	}
 	k, to := c.kernel(i, op)
-	return k.Plan(to, x[0], x[2], x[3], g).OnImages()
+	return k.Prepare(to, x[0], x[2], x[3], g).OnImages()
 }
 
 // zerosOnly reports whether a frame of padding may be as wide as an image: it is no wider than the window, and all
@@ -75,7 +75,7 @@ func (c *compiler) conv(i int, op graph.Conv, d *describer) error {
 		return err
 	}
 	k, _ := c.kernel(i, op)
-	plan := k.Plan(to.Format, x.n, x.h, x.w, geometry)
+	plan := k.Prepare(to.Format, x.n, x.h, x.w, geometry)
 	src := c.cast(x, p.program.Operand(i, 1))
 	if src == x.virtual && x.input == nil && x.pass == nil && !x.packed {
 		// A convolution's own result has neither a frame nor clean lanes.

@@ -97,7 +97,7 @@ func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
 
 // overflowed repeats an application that met numbers which are not finite, to count
 // them module by module.
-func (s *Stepper) overflowed(p *operator.Plan, watch *overflowWatch, x *tensor.Tensor) (*overflowWatch, error) {
+func (s *Stepper) overflowed(p *operator.Compiled, watch *overflowWatch, x *tensor.Tensor) (*overflowWatch, error) {
 	if !p.Nonfinite() {
 		return watch, nil
 	}

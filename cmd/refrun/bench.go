@@ -219,11 +219,11 @@ func (f *benchFlags) stepper(cs *rollout.Case, precision string) (
 		return nil, mode, 0, err
 	}
 	x := benchInputs(f.batch, cs.Operator.InputChannels, f.grid)
-	var p *operator.Plan
+	var p *operator.Compiled
 	i := 0
 	return func() error {
 		if i++; p == nil { // the first application compiles
-			p = op.Plan(mode, f.batch, f.grid, f.grid)
+			p = op.Compile(mode, f.batch, f.grid, f.grid)
 		}
 		return p.Forward(p.Result(), x[i%len(x)], nil, noise.Time{})
 	}, mode, 2 * float64(op.MACs(f.grid, f.grid)) * float64(f.batch), nil

@@ -123,7 +123,7 @@ func datasetPlan(c *command) error {
 	if !ok {
 		used = by["float32"]
 	}
-	p, err := dataset.NewPlan(spec, path, *out, *shards, used, "refrun "+version)
+	p, err := dataset.New(spec, path, *out, *shards, used, "refrun "+version)
 	if err != nil {
 		return at.place(path, err)
 	}
@@ -156,7 +156,7 @@ func datasetPlan(c *command) error {
 }
 
 // judgePlan says how evenly the points are spread and what the units take.
-func judgePlan(p *dataset.Plan, s *dataset.Spec, units *dataset.Units, nodes int) *planned {
+func judgePlan(p *dataset.Dataset, s *dataset.Spec, units *dataset.Units, nodes int) *planned {
 	r := &planned{Head: p.Head, Judged: min(s.Operators, mostJudged), Nodes: nodes,
 		Threads: runtime.GOMAXPROCS(0), By: map[string]float64{}}
 	r.Method, r.Dims = s.Sampling()
@@ -237,7 +237,7 @@ func measureRates() (map[string]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := op.Plan(mode, 1, grid, grid)
+		p := op.Compile(mode, 1, grid, grid)
 		x := tensor.New(fp16.Float32, 1, 3, grid, grid)
 		best := time.Duration(1 << 62)
 		for step := 1; step <= 12; step++ {

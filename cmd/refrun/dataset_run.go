@@ -14,11 +14,11 @@ import (
 )
 
 // openPlan opens the plan in the folder that is the verb's argument.
-func (c *command) openPlan() (*dataset.Plan, error) {
+func (c *command) openPlan() (*dataset.Dataset, error) {
 	if err := c.parse(1); err != nil {
 		return nil, err
 	}
-	return dataset.OpenPlan(c.pos[0])
+	return dataset.Open(c.pos[0])
 }
 
 var datasetRunVerb = verb{
@@ -111,7 +111,7 @@ func datasetRun(c *command) error {
 }
 
 // progressOf returns the records of a plan's units that have been made.
-func progressOf(p *dataset.Plan) (made int, bytes int64, predicted, seconds, left float64) {
+func progressOf(p *dataset.Dataset) (made int, bytes int64, predicted, seconds, left float64) {
 	for i, l := range p.Lines {
 		if r, err := p.Record(i); err == nil && r != nil && p.Done(i) {
 			made++

@@ -107,7 +107,7 @@ func (c *command) saidPicture(out, what string) error {
 }
 
 // madeUnits returns at most n of the units that are made, spread over all of them.
-func madeUnits(p *dataset.Plan, n int) ([]int, error) {
+func madeUnits(p *dataset.Dataset, n int) ([]int, error) {
 	var made []int
 	for i := range p.Lines {
 		if p.Done(i) {
@@ -125,7 +125,7 @@ func madeUnits(p *dataset.Plan, n int) ([]int, error) {
 }
 
 // unitLabel says what distinguishes a unit, in short lines.
-func unitLabel(p *dataset.Plan, u *dataset.Unit) []string {
+func unitLabel(p *dataset.Dataset, u *dataset.Unit) []string {
 	lines := []string{fmt.Sprintf("unit %d", u.Index), u.InitialType()}
 	for i, field := range p.Fields() {
 		if len(lines) == 6 {

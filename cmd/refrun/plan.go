@@ -169,7 +169,7 @@ func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
 	for _, x := range x {
 		x.Format = mode.Wide()
 	}
-	p := op.Plan(mode, f.batch, f.grid, f.grid)
+	p := op.Compile(mode, f.batch, f.grid, f.grid)
 	if err := p.Refused(); err != nil {
 		return nil, err
 	}

@@ -575,7 +575,7 @@ func TestFastFrame(t *testing.T) {
 		src, dst := newTestImage(fp16.Float32, 2, 16, h, w, 3), newTestImage(fp16.Float32, 2, 24, h, w, i%3)
 		src.From(x)
 		src.FillFrame(padding)
-		k.Plan(fp16.Float32, 1, h, w, p).Run(dst, src, new(Space))
+		k.Prepare(fp16.Float32, 1, h, w, p).Run(dst, src, new(Space))
 		dst.To(got)
 		for i, v := range want.Data {
 			if got.Data[i] != v {

@@ -97,7 +97,7 @@ func TestPlan(t *testing.T) {
 		exact := judge(src, weight, bias, judged(p, 1), formats...)
 		k := NewKernel(weight, bias)
 		for _, f := range formats {
-			plan := k.Plan(f, n, h, w, p)
+			plan := k.Prepare(f, n, h, w, p)
 			x := newTestImage(src.Format, n, ic, h, w, plan.Frame()+r.IntN(2))
 			y := newTestImage(f, n, oc, exact.H, exact.W, r.IntN(3))
 			x.From(src)
@@ -207,7 +207,7 @@ func TestPlanLanes(t *testing.T) {
 			x := gauss(r, fp16.Float32, 1, 11, 9, 10)
 			x.Data[200] = v
 			k := NewKernel(gauss(r, fp16.Float32, 19, 11, taps, taps), nil)
-			plan := k.Plan(fp16.BFloat16, 1, 9, 10, Square(1, taps/2, Zeros))
+			plan := k.Prepare(fp16.BFloat16, 1, 9, 10, Square(1, taps/2, Zeros))
 			if plan.none() {
 				continue
 			}
@@ -264,7 +264,7 @@ func TestPlanStrides(t *testing.T) {
 		exact := judge(src, weight, bias, judged(p, groups), formats...)
 		k := NewGroupedKernel(weight, bias, groups)
 		for _, f := range formats {
-			plan := k.Plan(f, n, h, w, p)
+			plan := k.Prepare(f, n, h, w, p)
 			ran[plan.Name()]++
 			x := newTestImage(src.Format, n, ic, h, w, plan.Frame()+r.IntN(2))
 			y := newTestImage(f, n, oc, exact.H, exact.W, r.IntN(3))
@@ -312,7 +312,7 @@ func TestPlanChannels(t *testing.T) {
 			src.Data[r.IntN(len(src.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[trial/5%3]
 			Forward(want, src, k, p)
 		}
-		plan := k.Plan(fp16.Float32, n, h, w, p)
+		plan := k.Prepare(fp16.Float32, n, h, w, p)
 		ran[plan.Name()]++
 		x := newTestImage(src.Format, n, c, h, w, plan.Frame()+r.IntN(2))
 		y := newTestImage(fp16.Float32, n, c, oh, ow, r.IntN(3))
@@ -365,7 +365,7 @@ func TestPlanGathered(t *testing.T) {
 			src.Data[r.IntN(len(src.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[trial/5%3]
 			Forward(want, src, k, p)
 		}
-		plan := k.Plan(f, n, h, w, p)
+		plan := k.Prepare(f, n, h, w, p)
 		ran[plan.Name()]++
 		x := newTestImage(src.Format, n, c, h, w, plan.Frame()+r.IntN(2))
 		y := newTestImage(f, n, oc, oh, ow, r.IntN(3))

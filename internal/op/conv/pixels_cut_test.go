@@ -41,7 +41,7 @@ func TestCuts(t *testing.T) {
 				var want []float64
 				for _, bytes := range []int{1 << 40, 1 << 14, 1 << 12, 1} {
 					bytesCut = bytes
-					plan := k.Plan(fp16.Float32, c.n, c.h, c.w, p)
+					plan := k.Prepare(fp16.Float32, c.n, c.h, c.w, p)
 					if plan.none() {
 						continue
 					}

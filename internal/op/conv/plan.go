@@ -31,9 +31,9 @@ func (k *Kernel) transforms(form *asm.Form, pixels int) bool {
 		!(pixels <= fewPixels && size >= farPanels && k.gathered())
 }
 
-// Plan is a convolution of images of one shape, prepared once for any number of
+// Prepared is a convolution of images of one shape, prepared once for any number of
 // runs by any number of goroutines.
-type Plan struct {
+type Prepared struct {
 	k       *Kernel
 	p       Params
 	f       fp16.Format // of the result
@@ -142,10 +142,10 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, e.window, s).run()
 }
 
-// Plan prepares a convolution, with results of format f, of images of [n,C,h,w]. Other
+// Prepare readies a convolution, with results of format f, of images of [n,C,h,w]. Other
 // numbers of samples have the same results, if not as soon. It panics as Forward does if shapes or formats do not
 // fit together.
-func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
+func (k *Kernel) Prepare(f fp16.Format, n, h, w int, p Params) *Prepared {
 	p.check()
 	oh, ow := p.OutSize(h, w, k.kh, k.kw)
 	switch {
@@ -156,7 +156,7 @@ func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
 	case f == fp16.Float64 || !k.float32:
 		panic("conv: a plan beyond float32")
 	}
-	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
+	plan := &Prepared{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
 	if k.fastFor(f, p) {
 		plan.engine = k.fastEngine(max(p.Stride[0], 1), oh*ow)
 	} else if k.channelwise(f) {
@@ -191,7 +191,7 @@ func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
 
 // Name returns how the plan computes, as asm.Ran has it, or "tensors" if as Forward
 // on tensors.
-func (p *Plan) Name() string {
+func (p *Prepared) Name() string {
 	if p.none() {
 		return "tensors"
 	}
@@ -200,11 +200,11 @@ func (p *Plan) Name() string {
 
 // OnImages reports whether the plan has a kernel that works on images; if not, it goes by
 // way of tensors.
-func (p *Plan) OnImages() bool { return !p.none() }
+func (p *Prepared) OnImages() bool { return !p.none() }
 
 // Frame returns how wide the source's frame must be, at least. The frame must hold
 // the plan's padding; see Image.FillFrame.
-func (p *Plan) Frame() int {
+func (p *Prepared) Frame() int {
 	if p.none() {
 		return 0
 	}
@@ -216,7 +216,7 @@ func (p *Plan) Frame() int {
 
 // Run convolves src into dst, which must be of the plan's shape and must not share
 // memory with it. What lies around the pixels of dst is undefined thereafter.
-func (p *Plan) Run(dst, src *Image, s *Space) {
+func (p *Prepared) Run(dst, src *Image, s *Space) {
 	switch {
 	case dst.Format != p.f || dst.C != p.c || dst.H != p.h || dst.W != p.w || src.C != p.k.ic || dst.N != src.N:
 		panic("conv: images of another shape or format than the plan's")

@@ -23,7 +23,7 @@ func BenchmarkPlan(b *testing.B) {
 				w.Data[i] = fp16.Float32.Round(v * 0.05)
 			}
 			k := NewKernel(w, nil)
-			p := k.Plan(fp16.Float32, 1, s.h, s.h, Square(1, s.k/2, Zeros))
+			p := k.Prepare(fp16.Float32, 1, s.h, s.h, Square(1, s.k/2, Zeros))
 			src := newTestImage(fp16.Float32, 1, s.c, s.h, s.h, s.k/2)
 			dst := newTestImage(fp16.Float32, 1, s.o, s.h, s.h, s.k/2)
 			src.From(x)
@@ -77,7 +77,7 @@ func BenchmarkPlanData(b *testing.B) {
 					each(x.Data, func(_ int, v float64) float64 { return v * scale })
 				}
 				k := NewKernel(w, nil)
-				p := k.Plan(fp16.Float32, 1, 64, 64, Square(1, 1, Zeros))
+				p := k.Prepare(fp16.Float32, 1, 64, 64, Square(1, 1, Zeros))
 				src, dst := newTestImage(fp16.Float32, 1, c, 64, 64, 1), newTestImage(fp16.Float32, 1, c, 64, 64, 1)
 				src.From(x)
 				src.FillFrame(Circular)

@@ -30,7 +30,7 @@ func TestChangingThreads(t *testing.T) {
 		k, p := NewKernel(weight, weight.Data[:19]), Square(1, taps/2, Circular)
 		add(fmt.Sprint(taps, " taps, tensors"), fp16.Float16, 2, 19, 12, 23,
 			func(dst *tensor.Tensor) { Forward(dst, src, k, p) })
-		plan := k.Plan(fp16.Float16, 1, 12, 23, p)
+		plan := k.Prepare(fp16.Float16, 1, 12, 23, p)
 		x := newTestImage(src.Format, 2, 17, 12, 23, plan.Frame())
 		x.From(src)
 		if plan.Frame() > 0 {
@@ -101,7 +101,7 @@ func TestPartsOfPanels(t *testing.T) {
 		src, weight := makers[0].make(r, fp16.Float32, 1, of.ic, of.h, of.w),
 			makers[0].make(r, fp16.Float32, of.oc, of.ic, 3, 3)
 		k := NewKernel(weight, weight.Data[:of.oc])
-		plan := k.Plan(fp16.Float32, 1, of.h, of.w, Square(1, 1, Zeros))
+		plan := k.Prepare(fp16.Float32, 1, of.h, of.w, Square(1, 1, Zeros))
 		x := newTestImage(src.Format, 1, of.ic, of.h, of.w, plan.Frame())
 		x.From(src)
 		x.FillFrame(Zeros)
