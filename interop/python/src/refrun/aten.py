@@ -200,9 +200,103 @@ binary("minimum", "self", "other", "min.other")
 binary("mul", "self", "other", "multiply.Tensor", "multiply.Scalar")
 binary("sub", "other", "self", "rsub.Scalar", "rsub.Tensor")
 binary("pow", "self", "exponent", "pow.Tensor_Scalar", "pow.Scalar")
-binary("logical_and", "self", "other", "bitwise_and.Tensor", "__and__.Tensor")
-binary("logical_or", "self", "other", "bitwise_or.Tensor", "__or__.Tensor")
-same("logical_not", "self", "", "bitwise_not.default")
+# Bits of whole numbers, in two's complement: those below k are the remainder by 2^k, and those of a mask are a sum of differences
+# of such remainders. All of it is exact, so that right kernels agree.
+
+
+def _whole(c: Any, op: str, x: Any, part: str, other: Any = None) -> Any:
+    given = c.tensor(other)
+    return c.emit(op, [x, other] if given else [x], {} if given or other is None else {"other": other}, part=part, types=[(c.shape(x), torch.int64)])
+
+
+def _wide(c: Any, x: Any) -> Any:
+    return x if c.dtype(x) == torch.int64 else c.emit("cast", [x], {"dtype": "int64"}, part="wide", types=[(c.shape(x), torch.int64)])
+
+
+def _stored(c: Any, x: Any) -> Any:
+    dtype = c.dtype_of_result()
+    return x if dtype == torch.int64 else c.emit("cast", [x], {"dtype": str(dtype).removeprefix("torch.")})
+
+
+def _masked(c: Any, x: Any, mask: int) -> Any:
+    """x & mask, of a mask that is not negative, run by run of its bits."""
+    total, low = None, 0
+    while mask >> low:
+        high = low
+        while mask >> high & 1:
+            high += 1
+        if high > low:
+            run = _whole(c, "remainder", x, f"below{high}", 1 << high)
+            run = _whole(c, "sub", run, f"from{low}", _whole(c, "remainder", x, f"below{low}", 1 << low)) if low else run
+            total = run if total is None else _whole(c, "add", total, f"masked{high}", run)
+        low = max(high, low + 1)
+    return _whole(c, "mul", x, "masked", 0) if total is None else total
+
+
+def _number(c: Any, v: Any) -> int:
+    """The whole number that a call says; float64 has all up to 2^53."""
+    v = v.item() if isinstance(v, torch.Tensor) and v.numel() == 1 else v
+    if isinstance(v, bool) or not isinstance(v, int) or abs(v) >= 1 << 53:
+        raise NoRule("bits of two tensors: want a whole number as the mask, or how far to shift")
+    return v
+
+
+def _truths(c: Any, *of: Any) -> bool:
+    return all(c.dtype(v) == torch.bool if c.tensor(v) else isinstance(v, bool) for v in of)
+
+
+def _bitwise(op: str) -> None:
+    name = f"__{op}__"
+
+    @rule(*(f"{n}.{o}" for n in (f"bitwise_{op}", name) for o in ("Tensor", "Scalar")))
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        x, mask = a["self"], a["other"]
+        if _truths(c, x, mask):
+            return c.emit(f"logical_{op}", [x, c.as_tensor(mask, torch.bool)], {})
+        if isinstance(x, torch.Tensor) and x.numel() == 1:
+            x, mask = mask, x
+        mask = _number(c, mask)
+        if not c.dtype(x).is_signed:
+            mask %= 1 << torch.iinfo(c.dtype(x)).bits
+        x = _wide(c, x)
+        y = _masked(c, x, mask if mask >= 0 else ~mask)
+        y = y if mask >= 0 else _whole(c, "sub", x, "kept", y)  # x & m = x - (x & ~m)
+        if op != "and":  # x | m = x + m - (x & m), x ^ m = x + m - 2 (x & m)
+            both = y if op == "or" else _whole(c, "mul", y, "twice", 2)
+            y = _whole(c, "sub", _whole(c, "add", x, "sum", mask), "apart", both)
+        return _stored(c, y)
+
+
+for name in ("and", "or", "xor"):
+    _bitwise(name)
+
+
+@rule("bitwise_not.default")
+def bitwise_not(c: Any, a: Dict[str, Any]) -> Any:
+    x = a["self"]
+    if _truths(c, x):
+        return c.emit("logical_not", [x], {})
+    most = -1 if c.dtype(x).is_signed else torch.iinfo(c.dtype(x)).max
+    return _stored(c, _whole(c, "add", _whole(c, "neg", _wide(c, x), "negative"), "others", most))
+
+
+@rule(*(f"{n}.{o}" for n in ("bitwise_left_shift", "bitwise_right_shift") for o in ("Tensor", "Tensor_Scalar")),
+      *(f"{n}.{o}" for n in ("__lshift__", "__rshift__") for o in ("Tensor", "Scalar")))
+def shift(c: Any, a: Dict[str, Any]) -> Any:
+    """To the left a product with a power of 2, of the bits that stay; to the right a quotient, rounded down."""
+    x, by = a["self"], _number(c, a["other"])
+    dtype = c.dtype(x)
+    bits = torch.iinfo(dtype).bits
+    if not 0 <= by < bits:
+        raise NoRule(f"a shift by {by}: want less than {bits}")
+    x = _wide(c, x)
+    if "right" in c.target or "rshift" in c.target:
+        return _stored(c, _whole(c, "floor_divide", x, "shifted", 1 << by))
+    if bits < 64:
+        half = 1 << bits - by - 1 if dtype.is_signed else 0
+        x = _whole(c, "remainder", _whole(c, "add", x, "upwards", half), "stays", 1 << bits - by)
+        x = _whole(c, "sub", x, "signed", half)
+    return _stored(c, _whole(c, "mul", x, "shifted", 1 << by))
 
 
 @rule("addcmul.default", "addcdiv.default")
