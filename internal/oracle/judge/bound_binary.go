@@ -71,7 +71,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor, acc accumulator) ([]ba
 		case pointwise.Mul:
 			e = times(x, rz) + times(z, rx) + times(rx, rz)
 		case pointwise.Div: // GPUs' fast division is within 2 ulp, and a product with a reciprocal within 1.5
-			if y-y == 0 && float64(float32(y)) != y {
+			if y-y == 0 && float64(float32(y)) != y && v.Format != fp16.Int64 {
 				e = 4 * u * math.Abs(y)
 				sigma = deviation(sigma, v, i, typical*e)
 			}
@@ -115,7 +115,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor, acc accumulator) ([]ba
 				return nil, fmt.Errorf("%s: %w", op.Name(), errNotJudged)
 			}
 		}
-		if y-y == 0 && (e > 0 || float64(float32(y)) != y) {
+		if y-y == 0 && v.Format != fp16.Int64 && (e > 0 || float64(float32(y)) != y) {
 			most := math.Abs(y) + e
 			e += float64(u*most) + acc.loses(most) // in float32
 		}

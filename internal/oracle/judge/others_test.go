@@ -226,3 +226,28 @@ func TestClampedScalar(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeArithmetic: sums and products of whole numbers are exact beyond what float32 has, and so is what a jump
+// makes of them.
+func TestWholeArithmetic(t *testing.T) {
+	x, y := tensor.New(fp16.Int64, 64), tensor.New(fp16.Int64, 64)
+	for i := range x.Data {
+		n := 1<<30 + 1234567*i
+		x.Data[i], y.Data[i] = float64(n), float64((3*n+1)%4096)
+	}
+	three, one, by := 3.0, 1.0, 4096.0
+	g := graph.New(nil)
+	v := g.Add(graph.Binary{Of: pointwise.Mul, Other: &three}, "times", g.Input("x"))
+	v = g.Add(graph.Binary{Of: pointwise.Add, Other: &one}, "more", v)
+	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Remainder, Other: &by}, "rest", v)}
+	for _, want := range []string{Pass, Fail} {
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Verdict != want {
+			t.Errorf("%s: want %s: %s", a.Verdict, want, a.Reason)
+		}
+		y.Data[5]++
+	}
+}
