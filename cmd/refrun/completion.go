@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -19,15 +20,14 @@ files. Bash and zsh read it in their profile:
   refrun completion fish >~/.config/fish/completions/refrun.fish
 
 example: refrun completion bash`,
+	run: completion,
 }
-
-func init() { completionVerb.run = completion } // it lists the verbs, itself among them
 
 func completion(c *command) error {
 	if err := c.parse(1); err != nil {
 		return err
 	}
-	write, ok := map[string]func(w io.Writer){
+	write, ok := map[string]func(w io.Writer, verbs []verb){
 		"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion,
 	}[c.pos[0]]
 	if !ok {
@@ -36,19 +36,20 @@ func completion(c *command) error {
 	if c.json {
 		return fmt.Errorf("--json: a script is no JSON: want it without")
 	}
-	write(c.stdout)
+	write(c.stdout, c.all)
 	return nil
 }
 
 // each calls f with every verb and its flags. Verbs declare their flags as they begin, and say
 // that help was asked for.
-func eachVerb(f func(v verb, flags []*flag.Flag)) {
-	all := verbs
-	for _, v := range datasetVerbs {
-		all = append(all[:len(all):len(all)], v)
+func eachVerb(verbs []verb, f func(v verb, flags []*flag.Flag)) {
+	all := slices.Clone(verbs)
+	for _, v := range verbs {
+		all = append(all, v.parts...)
 	}
 	for _, v := range all {
-		c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: io.Discard, stderr: io.Discard}
+		c := &command{verb: v, all: verbs, flags: flag.NewFlagSet(v.name, flag.ContinueOnError),
+			stdout: io.Discard, stderr: io.Discard}
 		_ = v.run(c.parseLater([]string{"--help"}))
 		var flags []*flag.Flag
 		c.flags.VisitAll(func(of *flag.Flag) { flags = append(flags, of) })
@@ -69,10 +70,12 @@ var choices = []struct{ flag, values string }{
 // dashed returns a flag as people write it.
 func dashed(f *flag.Flag) string { return strings.Repeat("-", min(2, len(f.Name))) + f.Name }
 
-func bashCompletion(w io.Writer) {
+func bashCompletion(w io.Writer, verbs []verb) {
 	var parts []string
-	for _, v := range datasetVerbs {
-		parts = append(parts, strings.TrimPrefix(v.name, "dataset "))
+	for _, v := range verbs {
+		for _, part := range v.parts {
+			parts = append(parts, strings.TrimPrefix(part.name, "dataset "))
+		}
 	}
 	var values strings.Builder
 	for _, c := range choices {
@@ -100,13 +103,13 @@ _refrun() {
 		return
 	fi
 	case $verb in
-`, strings.Join(verbNames(), " "), strings.Join(parts, " "), values.String())
-	eachVerb(func(v verb, flags []*flag.Flag) {
+`, strings.Join(verbNames(verbs), " "), strings.Join(parts, " "), values.String())
+	eachVerb(verbs, func(v verb, flags []*flag.Flag) {
 		var words []string
 		for _, f := range flags {
 			words = append(words, dashed(f))
 		}
-		if v.name == completionVerb.name {
+		if v.name == "completion" {
 			words = append(words, "bash", "zsh", "fish")
 		}
 		fmt.Fprintf(w, "\t%q) words=%q ;;\n", v.name, strings.Join(words, " "))
@@ -120,16 +123,16 @@ _refrun() {
 	esac
 }
 complete -o filenames -F _refrun refrun
-`, strings.Join(verbNames(), " "))
+`, strings.Join(verbNames(verbs), " "))
 }
 
-func zshCompletion(w io.Writer) {
+func zshCompletion(w io.Writer, verbs []verb) {
 	fmt.Fprint(w, "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\nautoload -Uz bashcompinit "+
 		"&& bashcompinit\n")
-	bashCompletion(w)
+	bashCompletion(w, verbs)
 }
 
-func fishCompletion(w io.Writer) {
+func fishCompletion(w io.Writer, verbs []verb) {
 	quoted := func(s string) string {
 		return "'" + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "'", `\'`) + "'"
 	}
@@ -137,7 +140,7 @@ func fishCompletion(w io.Writer) {
 	for _, v := range verbs {
 		fmt.Fprintf(w, "complete -c refrun -n __fish_use_subcommand -f -a %s -d %s\n", v.name, quoted(v.summary))
 	}
-	eachVerb(func(v verb, flags []*flag.Flag) {
+	eachVerb(verbs, func(v verb, flags []*flag.Flag) {
 		of, part, inner := strings.Cut(v.name, " ")
 		seen := "__fish_seen_subcommand_from " + of
 		if inner {
@@ -164,5 +167,6 @@ func fishCompletion(w io.Writer) {
 	})
 	fmt.Fprintf(w, "complete -c refrun -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n")
 	fmt.Fprintf(w, "complete -c refrun -n __fish_use_subcommand -f -a help -d 'what a verb does'\n")
-	fmt.Fprintf(w, "complete -c refrun -n '__fish_seen_subcommand_from help' -f -a '%s'\n", strings.Join(verbNames(), " "))
+	fmt.Fprintf(w, "complete -c refrun -n '__fish_seen_subcommand_from help' -f -a '%s'\n",
+		strings.Join(verbNames(verbs), " "))
 }

@@ -60,7 +60,7 @@ func TestCompletionScripts(t *testing.T) {
 		if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, flag) {
 			t.Errorf("%s: exit code %d, %s", shell, r.code, r.stderr)
 		}
-		for _, name := range verbNames() {
+		for _, name := range verbNames(verbs) {
 			if !strings.Contains(r.stdout, name) {
 				t.Errorf("%s has no %s", shell, name)
 			}

@@ -30,19 +30,13 @@ Each has its own --help; docs/DATASETS.md says more.
 
 example: refrun dataset plan spec.yaml -o set && refrun dataset run set && refrun dataset verify set --read`,
 	run: datasets,
-}
-
-// datasetVerbs are the verbs of dataset.
-var datasetVerbs []verb
-
-func init() {
-	datasetVerbs = []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb,
-		datasetMergeVerb, datasetExportVerb, datasetInfoVerb, datasetSampleVerb, datasetGalleryVerb}
+	parts: []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb,
+		datasetMergeVerb, datasetExportVerb, datasetInfoVerb, datasetSampleVerb, datasetGalleryVerb},
 }
 
 func datasets(c *command) error {
 	if len(c.pos) > 0 {
-		for _, v := range datasetVerbs {
+		for _, v := range c.parts {
 			if _, name, _ := strings.Cut(v.name, " "); name == c.pos[0] {
 				c.verb, c.pos = v, c.pos[1:]
 				return v.run(c)
@@ -50,20 +44,20 @@ func datasets(c *command) error {
 		}
 		if !strings.HasPrefix(c.pos[0], "-") && !slices.Contains(c.pos, "--help") && !slices.Contains(c.pos, "-h") &&
 			!slices.Contains(c.pos, "-help") {
-			names, list := datasetNames()
+			names, list := datasetNames(c.parts)
 			return fmt.Errorf("%.60q:%s want %s", c.pos[0], fault.Meant(strings.ToLower(c.pos[0]), names), list)
 		}
 	}
 	if err := c.parse(some); err != nil {
 		return err
 	}
-	_, list := datasetNames()
+	_, list := datasetNames(c.parts)
 	return errors.New("nothing to do: want " + list)
 }
 
 // datasetNames are the names of the verbs, and a list of them.
-func datasetNames() (names []string, list string) {
-	for _, v := range datasetVerbs {
+func datasetNames(parts []verb) (names []string, list string) {
+	for _, v := range parts {
 		_, name, _ := strings.Cut(v.name, " ")
 		names = append(names, name)
 	}

@@ -236,7 +236,7 @@ func TestDatasetRefused(t *testing.T) {
 	} {
 		refrun(t, append([]string{"dataset"}, c.args...)...).refused(t, "dataset", c.want)
 	}
-	for _, v := range datasetVerbs {
+	for _, v := range datasetVerb.parts {
 		r := refrun(t, append(strings.Fields(v.name), "--help")...)
 		if r.code != 0 || !strings.Contains(r.stdout, "usage: refrun "+v.name) ||
 			!strings.Contains(r.stdout, "\nexample: refrun ") {

@@ -246,7 +246,8 @@ func TestStopped(t *testing.T) {
 		{resumable{errInterrupted}, 130, "interrupted; --resume continues it"},
 	} {
 		var stderr strings.Builder
-		code := call(verb{name: "v", run: func(*command) error { return k.err }}, nil, io.Discard, &stderr)
+		stops := verb{name: "v", run: func(*command) error { return k.err }}
+		code := runProgram([]verb{stops}, []string{"v"}, io.Discard, &stderr)
 		if want := "refrun v: " + k.want + "\n"; code != k.code || stderr.String() != want {
 			t.Errorf("exit code %d, stderr %q: want %d, %q", code, stderr.String(), k.code, want)
 		}

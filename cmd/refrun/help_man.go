@@ -15,10 +15,8 @@ var manVerb = verb{
   refrun man >~/.local/share/man/man1/refrun.1
 
 example: refrun man`,
+	run: man,
 }
-
-// It lists the verbs, itself among them. (This file comes before main.go, whose init copies it.)
-func init() { manVerb.run = man }
 
 func man(c *command) error {
 	if err := c.parse(0); err != nil {
@@ -27,15 +25,15 @@ func man(c *command) error {
 	if c.json {
 		return fmt.Errorf("--json: a manual page is no JSON: want it without")
 	}
-	writeMan(c.stdout)
+	writeMan(c.stdout, c.all)
 	return nil
 }
 
-func writeMan(w io.Writer) {
+func writeMan(w io.Writer, verbs []verb) {
 	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\n"+
 		"refrun \\- is the output of a GPU right? exact arithmetic on the CPU says it\n", version)
 	fmt.Fprintf(w, ".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n", roff(exitCodes))
-	eachVerb(func(v verb, flags []*flag.Flag) {
+	eachVerb(verbs, func(v verb, flags []*flag.Flag) {
 		fmt.Fprintf(w, ".SS \"%s\"\n%s\n%s",
 			roff(strings.TrimSpace("refrun "+v.name+" "+v.args)), roff(v.summary), paragraphs(v.help))
 		for _, f := range flags {

@@ -59,7 +59,7 @@ func hostileFlags(t *testing.T) (all []hostile) {
 		add(v.name, "--nonsense", long)
 		add(v.name, strings.Repeat("x/", 2000))
 	}
-	for _, v := range datasetVerbs {
+	for _, v := range datasetVerb.parts {
 		words := strings.Fields(v.name)
 		for _, o := range append(odd, numbers...) {
 			for _, f := range []string{"-o", "--shard", "--shard-offset", "--shards", "--workers", "--rate", "--units",

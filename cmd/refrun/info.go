@@ -20,9 +20,8 @@ and FLOPs are, and lists every node that is not supported.
 
 example: refrun info --onnx resnet.onnx
 example: refrun info --json`,
+	run: info,
 }
-
-func init() { infoVerb.run = info } // it lists the verbs, itself among them
 
 func info(c *command) error {
 	m := c.modelFlags()
@@ -46,7 +45,7 @@ func info(c *command) error {
 		Platform string   `json:"platform"`
 		Verbs    []string `json:"verbs"` // by which a program of another language sees what there is
 	}{version, graph.Contract, c.isa, asm.CPU(), append([]string{}, asm.Features()...), runtime.GOMAXPROCS(0),
-		runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, verbNames()}
+		runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, verbNames(c.all)}
 	if c.json {
 		return c.printJSON(out)
 	}

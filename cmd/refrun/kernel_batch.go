@@ -96,7 +96,7 @@ func (c *command) ask(shared []string, line []byte) (answer, error) {
 		return answer{}, errors.New("--batch: in a question of a batch: want the question's own arguments")
 	}
 	var report, complaint, compact bytes.Buffer
-	code := realMain(slices.Concat([]string{c.name}, shared, []string{"--json"}, args), &report, &complaint)
+	code := runProgram(c.all, slices.Concat([]string{c.name}, shared, []string{"--json"}, args), &report, &complaint)
 	if code == exitUsage {
 		return answer{}, errors.New(strings.TrimPrefix(strings.TrimSpace(complaint.String()), "refrun "+c.name+": "))
 	}

@@ -44,20 +44,18 @@ type verb struct {
 	name, args, summary string
 	help                string // what it does, with one real example
 	run                 func(*command) error
+	parts               []verb // verbs of its own, by whose names its arguments begin
 }
 
-var verbs []verb
-
-func init() {
-	verbs = []verb{
-		demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb,
-		selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, manVerb, completionVerb, versionVerb,
-	}
+var verbs = []verb{
+	demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb,
+	selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, manVerb, completionVerb, versionVerb,
 }
 
 // command is one invocation of a verb.
 type command struct {
 	verb
+	all      []verb // of the program, this one among them
 	flags    *flag.FlagSet
 	pos      []string // positional arguments
 	stdout   io.Writer
@@ -79,7 +77,13 @@ var errNoPower = errors.New("no power")
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
 
-func realMain(args []string, stdout, stderr io.Writer) (code int) {
+// realMain is main, without the process.
+func realMain(args []string, stdout, stderr io.Writer) int {
+	return runProgram(verbs, args, stdout, stderr)
+}
+
+// runProgram runs the verb of these that the first argument names, and returns the exit code.
+func runProgram(verbs []verb, args []string, stdout, stderr io.Writer) (code int) {
 	// A bug must not greet a user with a stack trace.
 	defer func() {
 		if r := recover(); r != nil {
@@ -88,31 +92,32 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 		}
 	}()
 	if len(args) == 0 {
-		usage(stderr)
+		usage(stderr, verbs)
 		return exitUsage
 	}
 	name, out := args[0], &output{w: stdout}
 	switch name {
 	case "help", "-h", "-help", "--help":
 		if len(args) > 1 { // of a verb
-			return realMain(append(slices.Clone(args[1:]), "--help"), stdout, stderr)
+			return runProgram(verbs, append(slices.Clone(args[1:]), "--help"), stdout, stderr)
 		}
-		usage(out)
+		usage(out, verbs)
 		return arrived(out, stderr)
 	case "--version":
-		name = versionVerb.name
+		name = "version"
 	}
 	for _, v := range verbs {
 		if v.name == name {
-			return call(v, args[1:], stdout, stderr)
+			return call(verbs, v, args[1:], stdout, stderr)
 		}
 	}
 	complain(stderr, "refrun", fmt.Errorf("unknown verb %.60q:%s refrun help lists them",
-		name, fault.Meant(strings.ToLower(name), append(verbNames(), "help"))))
+		name, fault.Meant(strings.ToLower(name), append(verbNames(verbs), "help"))))
 	return exitUsage
 }
 
-func verbNames() (names []string) {
+// verbNames are the names of verbs.
+func verbNames(verbs []verb) (names []string) {
 	for _, v := range verbs {
 		names = append(names, v.name)
 	}
@@ -128,9 +133,10 @@ func arrived(out *output, stderr io.Writer) int {
 	return exitUsage
 }
 
-func call(v verb, args []string, stdout, stderr io.Writer) int {
+// call runs a verb of the program.
+func call(all []verb, v verb, args []string, stdout, stderr io.Writer) int {
 	out := &output{w: stdout}
-	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: out, stderr: stderr}
+	c := &command{verb: v, all: all, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: out, stderr: stderr}
 	err := c.tell(v.run(c.parseLater(args)))
 	c.ended()
 	if errors.Is(err, flag.ErrHelp) {
@@ -414,7 +420,7 @@ func (c *command) print(text string) {
 	}
 }
 
-func usage(w io.Writer) {
+func usage(w io.Writer, verbs []verb) {
 	fmt.Fprintf(w, "refrun %s: is the output of a GPU right? exact arithmetic on the CPU says it\n\n", version)
 	for _, v := range verbs {
 		args := v.args

@@ -16,7 +16,7 @@ func TestWidth(t *testing.T) {
 	for _, v := range verbs {
 		pages = append(pages, []string{v.name, "--help"})
 	}
-	for _, v := range datasetVerbs {
+	for _, v := range datasetVerb.parts {
 		pages = append(pages, append(strings.Fields(v.name), "--help"))
 	}
 	for _, args := range pages {
