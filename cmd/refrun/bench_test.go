@@ -126,7 +126,7 @@ func TestBenchLines(t *testing.T) {
 	var stderr strings.Builder
 	args := []string{"bench", "--lines", "--config", benchConfig(t), "--grid", "8"}
 	go func() {
-		done <- realMain(args, answers, &stderr)
+		done <- runProgram([]verb{benchVerb}, args, answers, &stderr)
 		in.Close() // and the test does not wait
 		answers.Close()
 	}()

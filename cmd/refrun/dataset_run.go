@@ -74,7 +74,7 @@ func datasetRun(c *command) error {
 	ctx, stop := interruptible()
 	began := time.Now()
 	made, err := p.Make(ctx, dataset.Run{Units: units, Workers: runtime.GOMAXPROCS(0), Checkpoint: *every,
-		Force: *force, Version: "refrun " + version, Progress: bar.units})
+		Force: *force, Version: "refrun " + version, Progress: func(at dataset.Progress) { bar.units(at) }})
 	bar.done()
 	if cause := stop(); err != nil && cause != nil {
 		err = cause

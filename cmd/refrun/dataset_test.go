@@ -349,6 +349,5 @@ func datasetPairs(t *testing.T) []pair {
 		{"about 2 s of one worker left",
 			regexp.MustCompile(`about .* of one`).ReplaceAllString(all("status", "none"), "about 2 s of one"), whole},
 		{"  made in", all("info", "set", "--unit", "1"), all("info", "none", "--unit", "1")},
-		{"; the same command goes on", unfinished{errTerminated}.Error(), errTerminated.Error()},
 	}
 }

@@ -50,15 +50,13 @@ func TestDemonstrate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := verbs
-		defer func() { verbs = before }()
-		verbs = []verb{{name: "demo", run: func(c *command) error {
+		of := verb{name: "demo", run: func(c *command) error {
 			if err := c.parse(0); err != nil {
 				return err
 			}
 			return c.demonstrate(cs)
-		}}}
-		return refrun(t, append([]string{"demo"}, flags...)...)
+		}}
+		return runVerbs(t, []verb{of}, append([]string{"demo"}, flags...)...)
 	}
 	defer func(all []demoDevice) { demoDevices = all }(demoDevices)
 	demoDevices = demoDevices[:1] // TestDemo checks them all

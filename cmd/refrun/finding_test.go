@@ -46,6 +46,10 @@ func TestFindings(t *testing.T) {
 		!strings.Contains(none.stderr, `--finding: "no.such": the check finds no such`) {
 		t.Errorf("an ID that no finding has: code %d, %s", none.code, none.stderr)
 	}
+}
+
+// TestAgain: the line for a shell has the words of the flags as a shell takes them.
+func TestAgain(t *testing.T) {
 	w := checkFlags{dir: "it's a case", noise: "torch-cuda:108", budget: usualBudget}
 	if got, want := w.again("norm.eps:0.0001"),
 		`refrun check --case 'it'\''s a case' --noise torch-cuda:108 --finding norm.eps:0.0001`; got != want {

@@ -93,7 +93,7 @@ func BenchmarkKernelBatch(b *testing.B) {
 	for b.Loop() {
 		stdin = strings.NewReader(strings.Repeat(question, 100))
 		args := []string{"kernel", "--batch", "-", "--op", "softmax", "--attr", "dim=-1"}
-		if code := realMain(args, io.Discard, io.Discard); code != exitOK {
+		if code := runProgram([]verb{kernelVerb}, args, io.Discard, io.Discard); code != exitOK {
 			b.Fatal("exit code ", code)
 		}
 	}

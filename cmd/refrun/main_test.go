@@ -30,9 +30,15 @@ var allThreads = runtime.GOMAXPROCS(0)
 // parallel: they run when the others have ended.
 func refrun(t *testing.T, args ...string) result {
 	t.Helper()
+	return runVerbs(t, verbs, args...)
+}
+
+// runVerbs runs a program of these verbs in this process.
+func runVerbs(t *testing.T, verbs []verb, args ...string) result {
+	t.Helper()
 	defer runtime.GOMAXPROCS(allThreads) // --threads sets it
 	var stdout, stderr bytes.Buffer
-	code := realMain(args, &stdout, &stderr)
+	code := runProgram(verbs, args, &stdout, &stderr)
 	r := result{code, stdout.String(), stderr.String()}
 	if !slices.Contains([]string{"serve", "man", "completion"}, strings.Join(args[:min(1, len(args))], "")) &&
 		!slices.Contains(args, "--json") {
@@ -147,7 +153,22 @@ type folder struct {
 	raw  map[string][]byte // files as bytes, instead of the above
 }
 
-const template = "../../testdata/rollouts/autoregressive_batch_relu"
+var template = filepath.Join(root, "testdata/rollouts/autoregressive_batch_relu")
+
+// root is the folder of the module, above the one that this test works in.
+var root = func() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			err = os.ErrNotExist
+		}
+		dir = filepath.Dir(dir)
+	}
+	panic(err)
+}()
 
 func newFolder(t *testing.T) *folder {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 )
 
 // moleculeData is the folder of what package molecule is tested with.
-var moleculeData, errMoleculeData = filepath.Abs(filepath.Join("..", "..", "molecule", "testdata"))
+var moleculeData = filepath.Join(root, "molecule", "testdata")
 
 // atomsOf are ten atoms, as many as the student takes.
 const tenAtoms = `10
@@ -32,9 +32,6 @@ H -0.8815 -1.3311 -1.2643
 // moleculeFiles writes a molecule, a configuration, and the molecule as PyTorch has evaluated it.
 func moleculeFiles(t *testing.T) (xyz, config, weights, device string) {
 	t.Helper()
-	if errMoleculeData != nil {
-		t.Fatal(errMoleculeData)
-	}
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -9,13 +9,12 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// filePairs are those of verify and probe, and what ends a run.
+// filePairs are those of verify.
 func filePairs() []pair {
 	verdict := func(v rollout.Verdict) string {
 		v.File = "f"
 		return printed(func(c *command) { c.printVerdict(&v) })
 	}
-	probes := func(files ...string) string { return printed(func(c *command) { c.printProbes(files) }) }
 	good := rollout.Verdict{OK: true, Sealed: true, Kind: "trajectory", States: 3, Digest: "d", Format: "float32"}
 	bare, torn, unread, tape := good, good, good, good
 	bare.OK, bare.Sealed = false, false
@@ -30,10 +29,30 @@ func filePairs() []pair {
 		{"f: DIFFERS: state 2", verdict(torn), verdict(good)},
 		{"f: no digest inside: nothing could be verified", verdict(bare), verdict(torn)},
 		{"f: NOT VERIFIED: no such file", verdict(unread), verdict(good)},
+	}
+}
+
+// probePairs are those of probe.
+func probePairs() []pair {
+	probes := func(files ...string) string { return printed(func(c *command) { c.printProbes(files) }) }
+	return []pair{
 		{"with the draws of\nnoise.safetensors", probes("p/integers/case.json", "p/integers/noise.safetensors"),
 			probes("p/integers/case.json")},
+	}
+}
+
+// endPairs are those of what ends a run, and of what is said while it lasts.
+func endPairs() []pair {
+	progressed := func(done int) string {
+		var b strings.Builder
+		(&progress{w: &b, what: "work", began: time.Now().Add(-time.Hour)}).step(done, 2)
+		return b.String()
+	}
+	return []pair{
 		// which it is, TestKill says
 		{"; --resume continues it", resumable{errors.New("terminated")}.Error(), errTerminated.Error()},
+		{"; the same command goes on", unfinished{errTerminated}.Error(), errTerminated.Error()},
+		{", about 1h0m0s left", progressed(1), progressed(0)},
 	}
 }
 
@@ -46,29 +65,29 @@ func machinePairs() []pair {
 	row := func(wrong uint64) string {
 		return printed(func(c *command) { c.printExhaustive(exhaustiveRow{Wrong: wrong}) })
 	}
-	rate := func(stable bool) string {
-		return printed(func(c *command) { c.printPeak(&benchReport{Stable: stable}) })
-	}
-	progressed := func(done int) string {
-		var b strings.Builder
-		(&progress{w: &b, what: "work", began: time.Now().Add(-time.Hour)}).step(done, 2)
-		return b.String()
-	}
 	clean, modified := versionReport{VCS: &vcsReport{Revision: "abc"}},
 		versionReport{VCS: &vcsReport{Revision: "abc", Modified: true}}
 	const missing = "gelu: known, and not computed by this build"
 	return []pair{
-		{"the machine is busy: no two of 20 measurements of this rate agree to 2 %, so every figure below may be " +
-			"too low", rate(false), rate(true)},
 		{"all equal", self(), self(missing)},
 		{"1 result failed", self(missing), self()},
 		{"  FAILED: " + missing, self(missing), self()},
 		{"2 results failed", self("a", "b"), self("a")},
 		{"1 wrong or undecided", row(1), row(0)},
+		{", modified", modified.String(), clean.String()},
+	}
+}
+
+// peakPairs are those of the rate of this machine.
+func peakPairs() []pair {
+	rate := func(stable bool) string {
+		return printed(func(c *command) { c.printPeak(&benchReport{Stable: stable}) })
+	}
+	return []pair{
+		{"the machine is busy: no two of 20 measurements of this rate agree to 2 %, so every figure below may be " +
+			"too low", rate(false), rate(true)},
 		{"plain Go, one number at a time", rateOf("purego", false), rateOf("avx2", true)},
 		{"float64 fused multiply-adds of the 3x3 kernel, avx2, data in the first cache", rateOf("avx2", true),
 			rateOf("purego", false)},
-		{", about 1h0m0s left", progressed(1), progressed(0)},
-		{", modified", modified.String(), clean.String()},
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // everySentence fails if the command's source holds a text that is neither among the
 // labels nor printed in one half of a pair and missing in the other.
-func everySentence(t *testing.T, found []string, all []pair) {
+func everySentence(t *testing.T, found []string, all []pair, labels []string) {
 	t.Helper()
 	for _, text := range found {
 		covered := slices.ContainsFunc(all, func(k pair) bool { return k.covers(text) })
@@ -66,15 +66,15 @@ func pattern(format string) *regexp.Regexp {
 
 // texts returns the strings of the source that may be printed: those of several words,
 // or with a verb or a sign between. Errors, help and flags state no result.
-func texts(t *testing.T) (all []string) {
+func texts(t *testing.T, folders []string) (all []string) {
 	t.Helper()
 	add := func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec, *ast.Field:
 			return false
 		case *ast.CompositeLit:
-			kind, ok := n.Type.(*ast.Ident)
-			return !ok || kind.Name != "verb"
+			kind, ok := n.Type.(*ast.SelectorExpr)
+			return !ok || kind.Sel.Name != "Verb"
 		case *ast.CallExpr:
 			return !refuses(n)
 		case *ast.BasicLit:
@@ -92,12 +92,16 @@ func texts(t *testing.T) (all []string) {
 		}
 		return true
 	}
-	names, err := filepath.Glob("*.go")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no source: %v", err)
+	var names []string
+	for _, folder := range folders {
+		of, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil || len(of) == 0 {
+			t.Fatalf("%s: no source: %v", folder, err)
+		}
+		names = append(names, of...)
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || name == "completion.go" { // which writes programs
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "completion.go" { // which writes programs
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -129,7 +133,7 @@ func refuses(call *ast.CallExpr) bool {
 	case "Errorf", "New", "panic", "complain", "MustCompile":
 		return true
 	case "Int", "String", "Bool", "Float64":
-		return of == "flags" || of == "f"
+		return of == "Flags" || of == "f"
 	}
-	return strings.HasSuffix(name, "Var") && (of == "flags" || of == "f")
+	return strings.HasSuffix(name, "Var") && (of == "Flags" || of == "f")
 }

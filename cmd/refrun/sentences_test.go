@@ -19,15 +19,20 @@ type pair struct{ says, is, isNot string }
 // folder.)
 func pairs(t *testing.T) []pair {
 	return slices.Concat(planPairs(), onePairs(t), comparePairs(t), demoPairs(t), studyPairs(t), picturePairs(t),
-		filePairs(), machinePairs(), modelPairs(), kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs(),
+		filePairs(), probePairs(), endPairs(), peakPairs(), machinePairs(),
+		layerPairs(), evaluationPairs(), modelPairs(), kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs(),
 		datasetPairs(t), wholePairs(t), moleculePairs())
 }
 
 // TestSentences: each sentence that the command concludes with is there when it is true,
 // and is not when it is false; and no sentence is without such a pair.
 func TestSentences(t *testing.T) {
-	source := texts(t)
-	all := pairs(t)
+	judgeSentences(t, pairs(t), labels, ".")
+}
+
+// judgeSentences holds what the source in these folders may print to the pairs, but for labels.
+func judgeSentences(t *testing.T, all []pair, labels []string, folders ...string) {
+	t.Helper()
 	for _, k := range all {
 		says := unfolded(k.says)
 		if !strings.Contains(unfolded(k.is), says) {
@@ -37,7 +42,7 @@ func TestSentences(t *testing.T) {
 			t.Errorf("says %q where it is false:\n%s", k.says, k.isNot)
 		}
 	}
-	everySentence(t, source, all)
+	everySentence(t, texts(t, folders), all, labels)
 }
 
 // printed returns what f prints.
@@ -52,7 +57,13 @@ func printed(f func(c *command)) string {
 // lines returns what the command prints for people; that it refuses to work is no answer.
 func lines(t *testing.T, args ...string) string {
 	t.Helper()
-	r := refrun(t, args...)
+	return linesOfVerbs(t, verbs, args...)
+}
+
+// linesOfVerbs is lines of a program of these verbs.
+func linesOfVerbs(t *testing.T, verbs []verb, args ...string) string {
+	t.Helper()
+	r := runVerbs(t, verbs, args...)
 	if r.stderr != "" {
 		t.Errorf("%q: exit code %d, %s", args, r.code, r.stderr)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -131,11 +132,11 @@ func TestServe(t *testing.T) {
 
 // TestServeRun: a rollout through serve has the digest of the same one by refrun run.
 func TestServeRun(t *testing.T) {
-	const dir = "../../testdata/rollouts/no_norm_no_noise"
+	dir := filepath.Join(root, "testdata/rollouts/no_norm_no_noise")
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatal(err)
 	}
-	want := refrun(t, "run", "--case", dir, "--json", "--noise", "none").decode(t)
+	want := runVerbs(t, []verb{runVerb}, "run", "--case", dir, "--json", "--noise", "none").decode(t)
 	answers, r := served(t, message(t, map[string]string{"do": "open", "folder": dir, "noise": "none"}),
 		message(t, map[string]string{"do": "run"}))
 	if r.code != 0 || len(answers) != 2 || answers[1].Metadata["digest"] != want["digest"] || want["digest"] == "" {

@@ -392,7 +392,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%q is %v, %v, want %v", text, got, err, want)
 		}
 	}
-	r := refrun(t, "study", "--case", "../../testdata/rollouts/seed_small", "--horizon", "20", "--budget", "1 % of std",
+	r := refrun(t, "study", "--case", filepath.Join(root, "testdata/rollouts/seed_small"), "--horizon", "20", "--budget", "1 % of std",
 		"--realizations", "1", "--json", "--quiet").decode(t)
 	paths := r["operators"].([]any)[0].(map[string]any)["twins"].([]any)
 	if r["steps"] != 20. || r["budget"] != 0.01 || len(r["decisions"].([]any)) != 5 {
@@ -452,7 +452,7 @@ func TestStudyGoesOn(t *testing.T) {
 // what it says of the first ones.
 func TestStudySaysTheSame(t *testing.T) {
 	t.Parallel()
-	r := refrun(t, "study", "--case", "../../testdata/rollouts/seed_small", "--steps", "50", "--json", "--quiet").decode(t)
+	r := refrun(t, "study", "--case", filepath.Join(root, "testdata/rollouts/seed_small"), "--steps", "50", "--json", "--quiet").decode(t)
 	paths := map[string][]float64{}
 	for _, twin := range r["operators"].([]any)[0].(map[string]any)["twins"].([]any) {
 		w := twin.(map[string]any)

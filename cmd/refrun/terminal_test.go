@@ -64,6 +64,10 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+}
+
+// TestNumbersOfFlags: so do flags.
+func TestNumbersOfFlags(t *testing.T) {
 	dir := newFolder(t).write()
 	refrun(t, "check", dir, "--budget", "5").refused(t, "check", `--budget: "5": want a time, such as 30s, 5m or 1h30m`)
 	refrun(t, "run", dir, "--batch", "0").refused(t, "run", "--batch: 0: want 1 or more")
@@ -112,6 +116,10 @@ func TestMan(t *testing.T) {
 			t.Errorf("wider than a terminal: %s", shown)
 		}
 	}
+}
+
+// TestRoff: no text is a command of man.
+func TestRoff(t *testing.T) {
 	if got := roff(".a\n'b -c\\"); got != "\\&.a\n\\&'b \\-c\\e" {
 		t.Errorf("%q", got)
 	}

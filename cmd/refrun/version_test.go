@@ -61,7 +61,8 @@ func TestVersionReport(t *testing.T) {
 func TestVersionJSON(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "refrun")
-	if out, err := exec.Command("go", "build", "-tags", "example", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "example", "-o", program,
+		"github.com/refrun/refrun/cmd/refrun").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	out, err := exec.Command(program, "version", "--json").Output()
