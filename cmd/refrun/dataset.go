@@ -66,7 +66,7 @@ func datasetNames(parts []verb) (names []string, list string) {
 }
 
 // unfinished is what stopped the making of a dataset, with which the same command goes on.
-type unfinished struct{ error }
+type unfinished struct{ err error }
 
-func (u unfinished) Error() string { return u.error.Error() + "; the same command goes on" }
-func (u unfinished) Unwrap() error { return u.error }
+func (u unfinished) Error() string { return u.err.Error() + "; the same command goes on" }
+func (u unfinished) Unwrap() error { return u.err }

@@ -15,7 +15,7 @@ import (
 )
 
 // recordedDot is what an A100 returned, wherever a test goes.
-var recordedDot, _ = filepath.Abs(filepath.Join("..", "..", "tensorcore", "testdata", "A100_fp16.safetensors"))
+var recordedDot = filepath.Join(root, "tensorcore", "testdata", "A100_fp16.safetensors")
 
 // TestKernel: what an A100 returned passes as an A100's, fails as an H100's, and is said to be
 // an A100's or that of a device which adds alike.

@@ -186,10 +186,10 @@ func shorten(line string) string {
 }
 
 // resumable is what stopped a run from outside which --resume continues.
-type resumable struct{ error }
+type resumable struct{ err error }
 
-func (r resumable) Error() string { return r.error.Error() + "; --resume continues it" }
-func (r resumable) Unwrap() error { return r.error }
+func (r resumable) Error() string { return r.err.Error() + "; --resume continues it" }
+func (r resumable) Unwrap() error { return r.err }
 
 // fromOutside reports whether a disk is full or failed: no fault of the run.
 func fromOutside(err error) bool {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"strings"
-	"time"
 
 	"github.com/refrun/refrun/internal/judges/selftest"
 	"github.com/refrun/refrun/rollout"
@@ -41,18 +39,12 @@ func probePairs() []pair {
 	}
 }
 
-// endPairs are those of what ends a run, and of what is said while it lasts.
+// endPairs are those of what ends a run.
 func endPairs() []pair {
-	progressed := func(done int) string {
-		var b strings.Builder
-		(&progress{w: &b, what: "work", began: time.Now().Add(-time.Hour)}).step(done, 2)
-		return b.String()
-	}
 	return []pair{
 		// which it is, TestKill says
 		{"; --resume continues it", resumable{errors.New("terminated")}.Error(), errTerminated.Error()},
 		{"; the same command goes on", unfinished{errTerminated}.Error(), errTerminated.Error()},
-		{", about 1h0m0s left", progressed(1), progressed(0)},
 	}
 }
 

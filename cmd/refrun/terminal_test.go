@@ -42,7 +42,13 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%q:\n%q, want\n%q", line, got, want)
 		}
 	}
-	if got := printed(func(c *command) { c.say("a"); c.say("b\nc"); c.say("d") }); got != "ab\ncd" {
+	var out strings.Builder
+	c := &command{stdout: &out}
+	c.say("a")
+	c.say("b\nc")
+	c.say("d")
+	c.ended()
+	if got := out.String(); got != "ab\ncd" {
 		t.Errorf("%q", got)
 	}
 }
