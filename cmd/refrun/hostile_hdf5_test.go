@@ -12,9 +12,6 @@ import (
 	"github.com/refrun/refrun/internal/format/hdf5"
 )
 
-// here is the folder of this package, wherever a test changes to.
-var here, _ = os.Getwd()
-
 // zerosHDF5 is a dataset of zeros in compressed chunks, of which each is small.
 func zerosHDF5(t testing.TB, shape, chunk []int) []byte {
 	t.Helper()
@@ -77,7 +74,7 @@ func writtenHDF5(t testing.TB, shape, chunk []int, element func(i int) float64) 
 func hostileHDF5(t *testing.T, add func(ext string, data []byte)) {
 	t.Helper()
 	for _, name := range []string{"default", "latest", "edges108", "edges110", "refused"} {
-		b, err := os.ReadFile(filepath.Join(here, "../../internal/format/hdf5/testdata", name+".h5"))
+		b, err := os.ReadFile(filepath.Join(root, "internal/format/hdf5/testdata", name+".h5"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,8 @@ func hostileConfigs(t *testing.T) (all []hostile) {
 		goodConfig + "\x00", goodConfig + "rollout: 1\n", goodConfig + "operator: {}\n",
 		"a: " + times("9", n), "a: 1e" + times("9", n), "a: 0x" + times("f", n), "a: " + times("9", n) + ".5",
 		"a: " + times("1:", n/2), "a: 2026-01-01T00:00:00." + times("9", n),
-		times("x", mostConfig+1), times("a: 1\n", mostConfig), "{\"operator\": " + times("[", 9999), "{\"operator\"",
+		times("x", mostConfig+1), times("a: 1\n", mostConfig), "{\"operator\": " + times("[", 9999),
+		"{\"operator\"",
 		"{\"operator\": \"", "{\"a\": 1,}", "{'a': 1}", "{a: 1} {b: 2}", "a: b: c", "a:\n\t- b", "a: [", "a: {",
 		"a: \"", "a: '", "a: |x",
 	} {
@@ -157,7 +158,7 @@ func hostileFields(t *testing.T) (all []hostile) {
 // hostileCases: folders whose case.json is no JSON object of a case.
 func hostileCases(t *testing.T) (all []hostile) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(here, template, "case.json"))
+	data, err := os.ReadFile(filepath.Join(template, "case.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,9 +155,12 @@ type folder struct {
 
 var template = filepath.Join(root, "testdata/rollouts/autoregressive_batch_relu")
 
-// root is the folder of the module, above the one that this test works in.
+// here is the folder of the package that is tested, wherever a test goes.
+var here, errHere = os.Getwd()
+
+// root is the folder of the module, above it.
 var root = func() string {
-	dir, err := os.Getwd()
+	dir, err := here, errHere
 	for err == nil {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir

@@ -94,7 +94,7 @@ func texts(t *testing.T, folders []string) (all []string) {
 	}
 	var names []string
 	for _, folder := range folders {
-		of, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		of, err := filepath.Glob(filepath.Join(here, folder, "*.go"))
 		if err != nil || len(of) == 0 {
 			t.Fatalf("%s: no source: %v", folder, err)
 		}

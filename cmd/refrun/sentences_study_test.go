@@ -107,8 +107,8 @@ func studyPairs(t *testing.T) []pair {
 		{"A start moved by 1e-6 stays within it: what is beyond it is what the steps of that arithmetic add up to.", no,
 			chaos},
 		{"A start moved by 1e-6 stays within it", no, yes},
-		{"A start moved by 1e-6 is beyond it too, from step 7 on: the end of such a path says nothing about arithmetic. " +
-			"Compare single steps and statistics.", chaos, no},
+		{"A start moved by 1e-6 is beyond it too, from step 7 on: the end of such a path says nothing about " +
+			"arithmetic. Compare single steps and statistics.", chaos, no},
 		{"Arithmetic: in one step from the same state, bfloat16 is 8.00 times as far from float32 as float16. " +
 			"At the end of the rollout it is 2.00 times as far.", is,
 			tell(func(r *studyReport) { r.Rows[3].OneStep.MeanAbs = 2 })},
