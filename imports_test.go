@@ -289,7 +289,8 @@ func aroundDisk(path string, f *ast.File) (name string) {
 	}
 	for _, room := range []string{
 		"internal/ground/disk/", "internal/judges/hashed/", "oracle/internal/rig/", // for tests, but for the first
-		"internal/ground/memory/", "cmd/refrun/memory_linux.go", // /proc, which is no file of the user's
+		"cmd/refrun/internal/clitest/", // for tests
+		"internal/ground/memory/", "cmd/refrun/internal/cli/peak_linux.go", // /proc, which is no file of the user's
 	} {
 		if strings.HasPrefix(filepath.ToSlash(path), room) {
 			return ""
@@ -438,6 +439,91 @@ func contains(list []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// rooms lists, for each package of the command, the others that it may import: verbs stand on the ground and
+// on no other verb.
+var rooms = map[string][]string{
+	// the ground
+	"cli":   {"files"},
+	"files": {},
+	"model": {"cli", "files"},
+	"setup": {"cli", "files"},
+	// verbs
+	"about":    {"cli", "model"},
+	"bench":    {"cli", "files", "model", "setup"},
+	"check":    {"cli", "files", "model", "setup"},
+	"compare":  {"cli", "files"},
+	"dataset":  {"cli", "files"},
+	"kernel":   {"cli"},
+	"molecule": {"cli", "model"},
+	"run":      {"cli", "files", "model", "setup"},
+	"serve":    {"cli", "model", "setup"},
+	"study":    {"cli", "files", "model", "setup"},
+	// for tests
+	"clitest": {"cli"},
+}
+
+// inside says why a package of the command may not import another, or "".
+func inside(dir, imp string, test bool) string {
+	const folder = "cmd/refrun/internal/"
+	of, ours := strings.CutPrefix(imp, module+folder)
+	room, walled := strings.CutPrefix(dir, folder)
+	may, listed := rooms[room]
+	switch {
+	case walled && !listed:
+		return "has no row in rooms: want one, with what it may import"
+	case !ours || test:
+		return ""
+	case of == "clitest":
+		return "it is for tests only"
+	case walled && !contains(may, of):
+		return "want only " + strings.Join(may, ", ")
+	}
+	return ""
+}
+
+// TestRooms holds the walls between the verbs of the command.
+func TestRooms(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("cmd/refrun", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		files++
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			dir := filepath.ToSlash(filepath.Dir(path))
+			if why := inside(dir, imp, strings.HasSuffix(path, "_test.go")); why != "" {
+				t.Errorf("%s imports %s: %s", path, imp, why)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 80 {
+		t.Fatalf("%d files, %v: the walk is broken", files, err)
+	}
+	const folder = "cmd/refrun/internal/"
+	for _, c := range []struct {
+		dir, imp string
+		test, ok bool
+	}{
+		{folder + "run", module + folder + "cli", false, true},
+		{folder + "run", module + folder + "check", false, false},
+		{folder + "files", module + folder + "cli", false, false},
+		{folder + "serve", module + folder + "run", true, true},
+		{folder + "run", module + folder + "clitest", false, false},
+		{folder + "new", "fmt", false, false},
+		{"cmd/refrun", module + folder + "check", false, true},
+	} {
+		if got := inside(c.dir, c.imp, c.test) == ""; got != c.ok {
+			t.Errorf("%s importing %s (test %v): allowed %v, want %v", c.dir, c.imp, c.test, got, c.ok)
+		}
+	}
 }
 
 // TestForbidden shows that the rule above can say no.

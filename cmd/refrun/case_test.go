@@ -11,11 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
 
 // oneStep runs the case in this folder.
-func oneStep(t *testing.T, dir string, flags ...string) result {
+func oneStep(t *testing.T, dir string, flags ...string) clitest.Result {
 	t.Helper()
 	return refrun(t, append([]string{"run", "--one-step", "--json", "--case", dir}, flags...)...)
 }
@@ -25,18 +26,19 @@ func oneStep(t *testing.T, dir string, flags ...string) result {
 // for anything.
 type row struct {
 	name string
-	edit func(f *folder)
+	edit func(f *clitest.Folder)
 	want string
 }
 
 // set is a row that changes one value of case.json.
 func set(path string, v any, want string) row {
-	return row{fmt.Sprintf("%s=%v", path, v), func(f *folder) { f.set(path, v) }, "case.json: " + path + ": " + want}
+	return row{fmt.Sprintf("%s=%v", path, v), func(f *clitest.Folder) { f.Set(path, v) }, "case.json: " + path + ": " +
+		want}
 }
 
 // text is a row with another case.json.
 func text(json, want string) row {
-	return row{json, func(f *folder) { f.raw["case.json"] = []byte(json) }, "case.json: " + want}
+	return row{json, func(f *clitest.Folder) { f.Raw["case.json"] = []byte(json) }, "case.json: " + want}
 }
 
 // literal is a row with a value of case.json that no JSON encoder writes.
@@ -44,28 +46,28 @@ func literal(path, value, want string) row {
 	r := set(path, "\x00", want)
 	r.name = path + "=" + value
 	set := r.edit
-	r.edit = func(f *folder) {
+	r.edit = func(f *clitest.Folder) {
 		set(f)
-		f.raw["case.json"] = bytes.Replace(f.bytes("case.json"), []byte(`"\u0000"`), []byte(value), 1)
+		f.Raw["case.json"] = bytes.Replace(f.Bytes("case.json"), []byte(`"\u0000"`), []byte(value), 1)
 	}
 	return r
 }
 
 func refuse(t *testing.T, rows []row) {
 	t.Helper()
-	good := newFolder(t)
-	if r := oneStep(t, good.write()); r.code != 0 {
-		t.Fatalf("the case without a fault is refused: %s", r.stderr)
+	good := clitest.NewFolder(t)
+	if r := oneStep(t, good.Write()); r.Code != 0 {
+		t.Fatalf("the case without a fault is refused: %s", r.Stderr)
 	}
 	for _, k := range rows {
 		t.Run(clip(k.name), func(t *testing.T) {
-			f := newFolder(t)
+			f := clitest.NewFolder(t)
 			k.edit(f)
-			dir := f.write()
+			dir := f.Write()
 			if !strings.Contains(k.want, "DIR/") {
 				k.want = "DIR/" + k.want
 			}
-			oneStep(t, dir).refused(t, "run", strings.ReplaceAll(k.want, "DIR", dir))
+			oneStep(t, dir).Refused(t, "run", strings.ReplaceAll(k.want, "DIR", dir))
 		})
 	}
 }
@@ -189,35 +191,36 @@ func TestCaseJSON(t *testing.T) {
 func TestClaims(t *testing.T) {
 	const most = 1<<31 - 1
 	for _, k := range []row{
-		{"T", func(f *folder) { f.set("rollout.num_timesteps", 1<<24) },
+		{"T", func(f *clitest.Folder) { f.Set("rollout.num_timesteps", 1<<24) },
 			"trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,16777216,3,H,W] as case.json says"},
-		{"M", func(f *folder) { f.set("rollout.num_realizations", 1<<20) },
+		{"M", func(f *clitest.Folder) { f.Set("rollout.num_realizations", 1<<20) },
 			"trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [1048576,3,3,H,W] as case.json says"},
-		{"layers", func(f *folder) { f.set("operator.num_layers", 1024) },
+		{"layers", func(f *clitest.Folder) { f.Set("operator.num_layers", 1024) },
 			"weights.safetensors: conv_blocks.1.blocks.0.block.0.weight: missing: ..."},
-		{"channels", func(f *folder) { f.set("operator.base_channels", 65536) }, "case.json: operator.base_channels: " +
-			"65536: want fewer: the operator would have 1.16e+11 weights, and 2.68e+08 are the most"},
-		{"everything", func(f *folder) {
-			f.set("operator.base_channels", 65536)
-			f.set("operator.kernel_size", 255)
-			f.set("operator.num_layers", 1024)
+		{"channels", func(f *clitest.Folder) { f.Set("operator.base_channels", 65536) },
+			"case.json: operator.base_channels: " +
+				"65536: want fewer: the operator would have 1.16e+11 weights, and 2.68e+08 are the most"},
+		{"everything", func(f *clitest.Folder) {
+			f.Set("operator.base_channels", 65536)
+			f.Set("operator.kernel_size", 255)
+			f.Set("operator.num_layers", 1024)
 		}, "case.json: operator.base_channels: 65536: want fewer: ..."},
-		{"header length", func(f *folder) {
-			f.raw["weights.safetensors"] = append(binary.LittleEndian.AppendUint64(nil, 1<<60), "{}"...)
+		{"header length", func(f *clitest.Folder) {
+			f.Raw["weights.safetensors"] = append(binary.LittleEndian.AppendUint64(nil, 1<<60), "{}"...)
 		}, "weights.safetensors: header length: 1152921504606846976: want at most 2, ..."},
-		{"shape", func(f *folder) {
-			f.raw["trajectory.safetensors"] = withHeader(`{"trajectory":{"dtype":"F32",`+
+		{"shape", func(f *clitest.Folder) {
+			f.Raw["trajectory.safetensors"] = withHeader(`{"trajectory":{"dtype":"F32",`+
 				`"shape":[4294967296,4294967296,0],"data_offsets":[0,0]}}`, 0)
 		}, `trajectory.safetensors: "trajectory" shape: [4294967296,4294967296,0]: want fewer bytes of F32 than ` +
 			`an int counts`},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			f := newFolder(t)
+			f := clitest.NewFolder(t)
 			k.edit(f)
-			dir := f.write()
+			dir := f.Write()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			oneStep(t, dir).refused(t, "run", dir+"/"+k.want)
+			oneStep(t, dir).Refused(t, "run", dir+"/"+k.want)
 			runtime.ReadMemStats(&after)
 			if used := after.TotalAlloc - before.TotalAlloc; used > 128<<20 {
 				t.Errorf("%d bytes were allocated for a claim", used)
@@ -225,10 +228,10 @@ func TestClaims(t *testing.T) {
 		})
 	}
 	// An engine batch beyond the realizations is none: they are one batch.
-	f := newFolder(t)
-	want := oneStep(t, f.write()).decode(t)["digest"]
-	f.set("rollout.engine_batch", most)
-	if got := oneStep(t, f.write()).decode(t)["digest"]; got != want {
+	f := clitest.NewFolder(t)
+	want := oneStep(t, f.Write()).Decode(t)["digest"]
+	f.Set("rollout.engine_batch", most)
+	if got := oneStep(t, f.Write()).Decode(t)["digest"]; got != want {
 		t.Errorf("engine_batch %d: digest %v, want that of engine_batch 4, %v", most, got, want)
 	}
 }
@@ -242,19 +245,19 @@ func withHeader(header string, n int) []byte {
 func TestCaseFiles(t *testing.T) {
 	const conv, norm = "conv_blocks.1.block.0", "conv_blocks.1.block.1"
 	file := func(name, header string, n int, want string) row {
-		return row{name + header, func(f *folder) { f.raw[name+".safetensors"] = withHeader(header, n) },
+		return row{name + header, func(f *clitest.Folder) { f.Raw[name+".safetensors"] = withHeader(header, n) },
 			name + ".safetensors: " + want}
 	}
 	put := func(file string, x *safetensors.Tensor, want string) row {
-		return row{file + " " + x.Name, func(f *folder) { f.put(file, x) }, file + ".safetensors: " + want}
+		return row{file + " " + x.Name, func(f *clitest.Folder) { f.Put(file, x) }, file + ".safetensors: " + want}
 	}
 	poke := func(file, name string, i int, v float64, want string) row {
-		return row{fmt.Sprint(file, " ", name, i, v), func(f *folder) { f.poke(file, name, i, v) },
+		return row{fmt.Sprint(file, " ", name, i, v), func(f *clitest.Folder) { f.Poke(file, name, i, v) },
 			file + ".safetensors: " + want}
 	}
-	gone := func(file string) func(f *folder) { return func(f *folder) { delete(f.file, file) } }
+	gone := func(file string) func(f *clitest.Folder) { return func(f *clitest.Folder) { delete(f.File, file) } }
 	rows := []row{
-		{"no weights", func(f *folder) { delete(f.file, "weights"); f.set("weights_seed", nil) },
+		{"no weights", func(f *clitest.Folder) { delete(f.File, "weights"); f.Set("weights_seed", nil) },
 			"weights.safetensors: missing: want this file, or weights_seed in case.json"},
 		file("weights", `{}`, 0, "conv_blocks.0.block.0.weight: missing: want a tensor of shape [5 3 3 3]"),
 		file("weights", `[]`, 0, `header: "[]": want a JSON object, beginning with {`),
@@ -274,98 +277,102 @@ func TestCaseFiles(t *testing.T) {
 		file("weights", `{"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}}`, 4, `"a" dtype: "F31": want one of ...`),
 		file("weights", `{"\u001b[2J\n":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4,
 			`conv_blocks.0.block.0.weight: missing: want a tensor of shape [5 3 3 3]`),
-		put("weights", zeros(t, "\x1b[2J\nrefrun: ok", "F32", 1),
+		put("weights", clitest.Zeros(t, "\x1b[2J\nrefrun: ok", "F32", 1),
 			`\x1b[2J\nrefrun: ok: unknown tensor: the operator has no such parameter`),
-		put("weights", zeros(t, "conv_blocks.3.block.0.weight", "F32", 1),
+		put("weights", clitest.Zeros(t, "conv_blocks.3.block.0.weight", "F32", 1),
 			"conv_blocks.3.block.0.weight: unknown tensor: the operator has no such parameter"),
-		put("weights", zeros(t, conv+".weight", "F32", 5, 5, 3), conv+".weight: shape [5 5 3]: want [5 5 3 3]"),
-		put("weights", zeros(t, conv+".weight", "F32", 5, 5, 9), conv+".weight: shape [5 5 9]: want [5 5 3 3]"),
-		put("weights", zeros(t, conv+".weight", "F32", 0), conv+".weight: shape [0]: want [5 5 3 3]"),
-		put("weights", zeros(t, conv+".weight", "F16", 5, 5, 3, 3), conv+".weight: dtype F16: want F32"),
-		put("weights", zeros(t, norm+".num_batches_tracked", "F32", 1), norm+".num_batches_tracked: dtype F32: want I64"),
+		put("weights", clitest.Zeros(t, conv+".weight", "F32", 5, 5, 3), conv+".weight: shape [5 5 3]: want [5 5 3 3]"),
+		put("weights", clitest.Zeros(t, conv+".weight", "F32", 5, 5, 9), conv+".weight: shape [5 5 9]: want [5 5 3 3]"),
+		put("weights", clitest.Zeros(t, conv+".weight", "F32", 0), conv+".weight: shape [0]: want [5 5 3 3]"),
+		put("weights", clitest.Zeros(t, conv+".weight", "F16", 5, 5, 3, 3), conv+".weight: dtype F16: want F32"),
+		put("weights", clitest.Zeros(t, norm+".num_batches_tracked", "F32", 1),
+			norm+".num_batches_tracked: dtype F32: want I64"),
 		poke("weights", conv+".weight", 7, math.NaN(), conv+".weight: element 7 is NaN: want finite numbers"),
 		poke("weights", conv+".weight", 0, math.Inf(-1), conv+".weight: element 0 is -Inf: want finite numbers"),
 		poke("weights", norm+".running_var", 3, -1, norm+".running_var: element 3 is -1: want 0 or more"),
-		{"a bias with a norm", func(f *folder) { f.put("weights", zeros(t, conv+".bias", "F32", 5)) },
+		{"a bias with a norm", func(f *clitest.Folder) { f.Put("weights", clitest.Zeros(t, conv+".bias", "F32", 5)) },
 			"weights.safetensors: " + conv + ".bias: unknown tensor: the operator has no such parameter"},
-		{"a missing weight", func(f *folder) { f.drop("weights", "output_layer.conv.bias") },
+		{"a missing weight", func(f *clitest.Folder) { f.Drop("weights", "output_layer.conv.bias") },
 			"weights.safetensors: output_layer.conv.bias: missing: want a tensor of shape [3]"},
-		{"group norm", func(f *folder) {
-			f.set("operator.normalization", "group")
-			f.set("operator.base_channels", 33)
+		{"group norm", func(f *clitest.Folder) {
+			f.Set("operator.normalization", "group")
+			f.Set("operator.base_channels", 33)
 		}, "case.json: operator.normalization: group norm of 33 channels: " +
 			"want a number of channels that its 32 groups divide"},
-		{"dropout noise", func(f *folder) {
-			f.set("operator.noise_type", "dropout")
-			f.poke("weights", "stochastic_block.noise_scale", 0, 1.5)
+		{"dropout noise", func(f *clitest.Folder) {
+			f.Set("operator.noise_type", "dropout")
+			f.Poke("weights", "stochastic_block.noise_scale", 0, 1.5)
 		}, "weights.safetensors: stochastic_block.noise_scale: 1.5: " +
 			"want a probability from 0 to 1, since the noise is dropout"},
 
 		{"no trajectory", gone("trajectory"), "trajectory.safetensors: missing: want the recorded trajectory"},
-		{"another tensor", func(f *folder) { f.drop("trajectory", "trajectory") },
+		{"another tensor", func(f *clitest.Folder) { f.Drop("trajectory", "trajectory") },
 			`trajectory.safetensors: tensor: "trajectory": want one of "initial_condition", ...`},
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 400),
+		put("trajectory", clitest.Zeros(t, "trajectory", "F32", 2, 3, 3, 400),
 			"trajectory: shape [2 3 3 400]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 4, 3, 20, 20),
+		put("trajectory", clitest.Zeros(t, "trajectory", "F32", 2, 4, 3, 20, 20),
 			"trajectory: shape [2 4 3 20 20]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 0, 20),
+		put("trajectory", clitest.Zeros(t, "trajectory", "F32", 2, 3, 3, 0, 20),
 			"trajectory: shape [2 3 3 0 20]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "F32", 2, 3, 3, 20, 0),
+		put("trajectory", clitest.Zeros(t, "trajectory", "F32", 2, 3, 3, 20, 0),
 			"trajectory: shape [2 3 3 20 0]: want [2,3,3,H,W] as case.json says"),
-		put("trajectory", zeros(t, "trajectory", "I64", 2, 3, 3, 20, 20),
+		put("trajectory", clitest.Zeros(t, "trajectory", "I64", 2, 3, 3, 20, 20),
 			`"trajectory" dtype: I64: want F64, F32, F16 or BF16`),
-		{"off the grid", func(f *folder) {
-			f.retype("F64", 0)
-			f.poke("trajectory", "trajectory", 1300, 0.1)
+		{"off the grid", func(f *clitest.Folder) {
+			f.Retype("F64", 0)
+			f.Poke("trajectory", "trajectory", 1300, 0.1)
 		}, "trajectory.safetensors: trajectory: element 1300 is 0.1: want float32 numbers, or --precision float64"},
-		{"one state", func(f *folder) {
-			f.set("rollout.num_timesteps", 1)
-			f.put("trajectory", zeros(t, "trajectory", "F32", 2, 1, 3, 20, 20))
+		{"one state", func(f *clitest.Folder) {
+			f.Set("rollout.num_timesteps", 1)
+			f.Put("trajectory", clitest.Zeros(t, "trajectory", "F32", 2, 1, 3, 20, 20))
 		}, "trajectory.safetensors: trajectory: 1 state: want at least 2 to compare a step"},
 
-		{"another size", func(f *folder) { f.put("noise", zeros(t, "batch0", "F32", 2, 2, 10, 20, 19)) },
+		{"another size", func(f *clitest.Folder) { f.Put("noise", clitest.Zeros(t, "batch0", "F32", 2, 2, 10, 20, 19)) },
 			"step 1: stochastic_block: DIR/noise.safetensors: batch0: shape [2,2,10,20,19]: want [2,2,10,20,20]"},
-		put("noise", zeros(t, "batch0", "F32", 1, 2, 10, 20, 20), "batch0: step 2: want a step from 1 to 1"),
-		put("noise", zeros(t, "batch0", "F32", 2, 1, 10, 20, 20),
+		put("noise", clitest.Zeros(t, "batch0", "F32", 1, 2, 10, 20, 20), "batch0: step 2: want a step from 1 to 1"),
+		put("noise", clitest.Zeros(t, "batch0", "F32", 2, 1, 10, 20, 20),
 			"batch0: shape [2,1,10,20,20]: want at least 2 realizations"),
-		put("noise", zeros(t, "batch0", "F32", 2, 2, 0, 20, 20), "batch0: shape [2,2,0,20,20]: want ..."),
-		put("noise", zeros(t, "batch0", "I32", 2, 2, 10, 20, 20), "batch0: dtype I32: want F32, F16, BF16 or F64"),
-		put("noise", zeros(t, "draws", "F32", 2, 2, 10, 20, 20),
+		put("noise", clitest.Zeros(t, "batch0", "F32", 2, 2, 0, 20, 20), "batch0: shape [2,2,0,20,20]: want ..."),
+		put("noise", clitest.Zeros(t, "batch0", "I32", 2, 2, 10, 20, 20), "batch0: dtype I32: want F32, F16, BF16 or F64"),
+		put("noise", clitest.Zeros(t, "draws", "F32", 2, 2, 10, 20, 20),
 			`"draws": unknown array: want batchK or batchK.drawI.KIND...`),
 		poke("noise", "batch0", 5, math.NaN(), "batch0: value 5 is NaN: want finite float32 numbers"),
-		{"one engine batch of two", func(f *folder) { f.set("rollout.engine_batch", 1) },
+		{"one engine batch of two", func(f *clitest.Folder) { f.Set("rollout.engine_batch", 1) },
 			"noise.safetensors: batch1: missing: want one of the 1 batches of the tape"},
-		{"an empty tape", func(f *folder) { f.file["noise"] = nil },
+		{"an empty tape", func(f *clitest.Folder) { f.File["noise"] = nil },
 			"noise.safetensors: file: no arrays: want batch0 or batch0.draw0.KIND"},
 
-		{"no version", func(f *folder) { f.drop("layers", "stochastic_block.draw"); f.set("torch", nil) },
+		{"no version", func(f *clitest.Folder) { f.Drop("layers", "stochastic_block.draw"); f.Set("torch", nil) },
 			`DIR/layers.safetensors: stochastic_block.draw: missing: want it, or a stream to draw from: ` +
 				`DIR/case.json: torch.version: "": want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x`},
 
-		{"layers without input", func(f *folder) { f.drop("layers", "input") },
+		{"layers without input", func(f *clitest.Folder) { f.Drop("layers", "input") },
 			`layers.safetensors: tensor: "input": want one of ...`},
-		put("layers", zeros(t, "input", "F32", 3, 20, 20), "input: shape [3 20 20]: want [N,C,H,W], all of 1 or more"),
-		put("layers", zeros(t, "input", "F32", 1, 4, 20, 20), "operator: input has 4 channels: want 3"),
-		put("layers", zeros(t, "input", "F32", 0, 3, 20, 20), "input: shape [0 3 20 20]: want [N,C,H,W], all of 1 or more"),
-		put("layers", zeros(t, "input", "F32", 1, 3, 0, 20), "input: shape [1 3 0 20]: want [N,C,H,W], all of 1 or more"),
-		put("layers", zeros(t, "input", "U8", 1, 3, 20, 20), `"input" dtype: U8: want F64, F32, F16 or BF16`),
-		put("layers", floats(t, "input", "F64", []int{1, 3, 1, 1}, 0, 0.1, 0),
+		put("layers", clitest.Zeros(t, "input", "F32", 3, 20, 20),
+			"input: shape [3 20 20]: want [N,C,H,W], all of 1 or more"),
+		put("layers", clitest.Zeros(t, "input", "F32", 1, 4, 20, 20), "operator: input has 4 channels: want 3"),
+		put("layers", clitest.Zeros(t, "input", "F32", 0, 3, 20, 20),
+			"input: shape [0 3 20 20]: want [N,C,H,W], all of 1 or more"),
+		put("layers", clitest.Zeros(t, "input", "F32", 1, 3, 0, 20),
+			"input: shape [1 3 0 20]: want [N,C,H,W], all of 1 or more"),
+		put("layers", clitest.Zeros(t, "input", "U8", 1, 3, 20, 20), `"input" dtype: U8: want F64, F32, F16 or BF16`),
+		put("layers", clitest.Floats(t, "input", "F64", []int{1, 3, 1, 1}, 0, 0.1, 0),
 			"input: element 1 is 0.1: want float32 numbers, or --precision float64"),
-		put("layers", zeros(t, conv, "F32", 1, 5, 20, 19), conv+": shape [1,5,20,19]: want [1,5,20,20]"),
-		put("layers", zeros(t, conv, "F32", 1), conv+": shape [1]: want [N,C,H,W], all of 1 or more"),
-		put("layers", zeros(t, conv, "BOOL", 1, 5, 20, 20), `"`+conv+`" dtype: BOOL: want F64, F32, F16 or BF16`),
-		put("layers", zeros(t, "stochastic_block.draw", "F32", 7),
+		put("layers", clitest.Zeros(t, conv, "F32", 1, 5, 20, 19), conv+": shape [1,5,20,19]: want [1,5,20,20]"),
+		put("layers", clitest.Zeros(t, conv, "F32", 1), conv+": shape [1]: want [N,C,H,W], all of 1 or more"),
+		put("layers", clitest.Zeros(t, conv, "BOOL", 1, 5, 20, 20), `"`+conv+`" dtype: BOOL: want F64, F32, F16 or BF16`),
+		put("layers", clitest.Zeros(t, "stochastic_block.draw", "F32", 7),
 			"stochastic_block: stochastic_block.draw: 7 numbers: want normal of shape [1 10 20 20]"),
-		put("layers", zeros(t, "stochastic_block.draw", "I8", 1, 10, 20, 20),
+		put("layers", clitest.Zeros(t, "stochastic_block.draw", "I8", 1, 10, 20, 20),
 			`"stochastic_block.draw" dtype: I8: want F64, F32, F16 or BF16`),
 
-		put("one_step_f64", zeros(t, "one_step", "F64", 2, 3, 3, 20, 20),
+		put("one_step_f64", clitest.Zeros(t, "one_step", "F64", 2, 3, 3, 20, 20),
 			"one_step: shape [2 3 3 20 20]: want [2,2,3,H,W] as case.json says"),
-		put("one_step_f64", zeros(t, "one_step", "F64", 2, 2, 3, 20, 19),
+		put("one_step_f64", clitest.Zeros(t, "one_step", "F64", 2, 2, 3, 20, 19),
 			"one_step: images are 20x19: want 20x20 as in the trajectory"),
-		put("one_step_f64", zeros(t, "one_step", "U16", 2, 2, 3, 20, 20),
+		put("one_step_f64", clitest.Zeros(t, "one_step", "U16", 2, 2, 3, 20, 20),
 			`"one_step" dtype: U16: want F64, F32, F16 or BF16`),
-		{"truth by another name", func(f *folder) { f.file["one_step_f64"] = nil },
+		{"truth by another name", func(f *clitest.Folder) { f.File["one_step_f64"] = nil },
 			`one_step_f64.safetensors: tensor: "one_step": want no tensor: the file has none`},
 	}
 	refuse(t, rows)
@@ -374,17 +381,17 @@ func TestCaseFiles(t *testing.T) {
 // TestTruncated cuts each file at every place where a reader could trip.
 func TestTruncated(t *testing.T) {
 	for _, name := range []string{"weights", "trajectory", "noise", "layers", "one_step_f64"} {
-		f := newFolder(t)
-		whole := f.bytes(name + ".safetensors")
+		f := clitest.NewFolder(t)
+		whole := f.Bytes(name + ".safetensors")
 		header := 8 + int(binary.LittleEndian.Uint64(whole))
-		dir := f.write()
+		dir := f.Write()
 		for _, n := range []int{0, 1, 7, 8, 9, header / 2, header - 1, header, header + 1, len(whole) / 2, len(whole) -
 			4, len(whole) - 1, len(whole) + 1} {
 			data := append(whole[:min(n, len(whole)):min(n, len(whole))], make([]byte, max(0, n-len(whole)))...)
 			if err := os.WriteFile(filepath.Join(dir, name+".safetensors"), data, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			oneStep(t, dir).refused(t, "run", dir+"/"+name+".safetensors: ...")
+			oneStep(t, dir).Refused(t, "run", dir+"/"+name+".safetensors: ...")
 			if t.Failed() {
 				t.Fatalf("%s cut to %d of %d bytes", name, n, len(whole))
 			}
@@ -396,23 +403,23 @@ func TestTruncated(t *testing.T) {
 func TestNotAFile(t *testing.T) {
 	for _, name := range []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors",
 		"layers.safetensors", "one_step_f64.safetensors"} {
-		dir := newFolder(t).write()
+		dir := clitest.NewFolder(t).Write()
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		oneStep(t, dir).refused(t, "run", dir+"/"+name+": is a directory: want ...")
+		oneStep(t, dir).Refused(t, "run", dir+"/"+name+": is a directory: want ...")
 	}
-	dir := newFolder(t).write()
-	oneStep(t, filepath.Join(dir, "none")).refused(t, "run",
+	dir := clitest.NewFolder(t).Write()
+	oneStep(t, filepath.Join(dir, "none")).Refused(t, "run",
 		dir+"/none/case.json: no such file or directory: want a case folder with a case.json")
-	oneStep(t, filepath.Join(dir, "case.json")).refused(t, "run",
+	oneStep(t, filepath.Join(dir, "case.json")).Refused(t, "run",
 		dir+"/case.json: a file: want the folder of a case, here "+dir)
-	oneStep(t, t.TempDir()).refused(t, "run",
+	oneStep(t, t.TempDir()).Refused(t, "run",
 		"...case.json: no such file or directory: want a case folder with a case.json")
-	oneStep(t, dir+"/a\xff\u200b").refused(t, "run",
+	oneStep(t, dir+"/a\xff\u200b").Refused(t, "run",
 		dir+`/a\ufffd\u200b/case.json: no such file or directory: want a case folder with a case.json`)
-	oneStep(t, "a\x00b").refused(t, "run", `a\x00b/case.json: invalid argument: want a case folder with a case.json`)
+	oneStep(t, "a\x00b").Refused(t, "run", `a\x00b/case.json: invalid argument: want a case folder with a case.json`)
 }

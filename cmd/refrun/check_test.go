@@ -6,16 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
 
 // TestCheckRefuses: whatever cannot be checked is one line that says why not,
 // naming file, field, value and expectation.
 func TestCheckRefuses(t *testing.T) {
-	good := newFolder(t).write()
+	good := clitest.NewFolder(t).Write()
 	for _, k := range []struct {
 		name  string
-		edit  func(f *folder)
+		edit  func(f *clitest.Folder)
 		flags string // DIR is the folder, OK one without fault
 		want  string
 	}{
@@ -43,54 +44,54 @@ func TestCheckRefuses(t *testing.T) {
 			"--trajectory: missing: want the safetensors file that the device wrote"},
 		{"no such trajectory", nil, "--case OK --trajectory OK/none.safetensors",
 			"OK/none.safetensors: no such file or directory: want a safetensors file"},
-		{"no weights", func(f *folder) { f.set("weights_seed", nil) },
+		{"no weights", func(f *clitest.Folder) { f.Set("weights_seed", nil) },
 			"--config DIR/case.json --trajectory OK/trajectory.safetensors",
 			"--weights: missing: want the safetensors file of the weights, or weights_seed in DIR/case.json"},
 
-		{"one state", func(f *folder) {
-			f.set("rollout.num_timesteps", 1)
-			f.put("trajectory", cut(f.t, f.tensor("trajectory", "trajectory"), 1, 1))
+		{"one state", func(f *clitest.Folder) {
+			f.Set("rollout.num_timesteps", 1)
+			f.Put("trajectory", clitest.Cut(f.T, f.Tensor("trajectory", "trajectory"), 1, 1))
 		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: 1 state: want at least 2 to check a step"},
-		{"no trajectory", func(f *folder) { delete(f.file, "trajectory") }, "--case DIR",
+		{"no trajectory", func(f *clitest.Folder) { delete(f.File, "trajectory") }, "--case DIR",
 			"DIR/trajectory.safetensors: missing: want the recorded trajectory"},
-		{"no noise", func(f *folder) { delete(f.file, "noise"); f.set("torch", nil) }, "--case DIR",
+		{"no noise", func(f *clitest.Folder) { delete(f.File, "noise"); f.Set("torch", nil) }, "--case DIR",
 			"DIR/noise.safetensors: missing, and DIR/case.json has no torch.version: " +
 				"want the draws of the device there or with --tape FILE, the stream they are from with --noise " +
 				"(counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
-		{"no noise of a configuration", func(f *folder) {
-			delete(f.file, "noise")
-			f.set("torch", nil)
+		{"no noise of a configuration", func(f *clitest.Folder) {
+			delete(f.File, "noise")
+			f.Set("torch", nil)
 		}, "--config DIR/case.json --trajectory DIR/trajectory.safetensors", "--tape: " +
 			"missing, and DIR/case.json has no torch.version: want the file of the device's draws, the stream they " +
 			"are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
 		{"no tape of a configuration", nil, "--config DIR/case.json --trajectory DIR/trajectory.safetensors --noise tape",
 			"--tape: missing: want the file of the device's draws, or another --noise"},
-		{"steps", func(f *folder) { f.set("rollout.num_timesteps", 9) }, "--case DIR",
+		{"steps", func(f *clitest.Folder) { f.Set("rollout.num_timesteps", 9) }, "--case DIR",
 			"DIR/trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,9,3,H,W] as case.json says"},
-		{"another operator's", func(f *folder) {
-			f.put("trajectory", zeros(f.t, "trajectory", safetensors.F32, 2, 3, 4, 20, 20))
+		{"another operator's", func(f *clitest.Folder) {
+			f.Put("trajectory", clitest.Zeros(f.T, "trajectory", safetensors.F32, 2, 3, 4, 20, 20))
 		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: shape [2 3 4 20 20]: want [2,3,3,H,W] as case.json says"},
-		{"integers", func(f *folder) {
-			f.put("trajectory", zeros(f.t, "trajectory", safetensors.I32, 2, 3, 3, 20, 20))
+		{"integers", func(f *clitest.Folder) {
+			f.Put("trajectory", clitest.Zeros(f.T, "trajectory", safetensors.I32, 2, 3, 3, 20, 20))
 		}, "--case DIR", `DIR/trajectory.safetensors: "trajectory" dtype: I32: want F64, F32, F16 or BF16`},
-		{"doubles", func(f *folder) {
-			v, _ := f.tensor("trajectory", "trajectory").Float64s()
+		{"doubles", func(f *clitest.Folder) {
+			v, _ := f.Tensor("trajectory", "trajectory").Float64s()
 			v[7] = 0.1
-			f.put("trajectory", floats(f.t, "trajectory", safetensors.F64, []int{2, 3, 3, 20, 20}, v...))
+			f.Put("trajectory", clitest.Floats(f.T, "trajectory", safetensors.F64, []int{2, 3, 3, 20, 20}, v...))
 		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: element 7 is 0.1: want float32 numbers, as float32 claims"},
-		{"tape", func(f *folder) {
-			f.put("noise", cut(f.t, f.tensor("noise", "batch0"), 0, 1))
+		{"tape", func(f *clitest.Folder) {
+			f.Put("noise", clitest.Cut(f.T, f.Tensor("noise", "batch0"), 0, 1))
 		}, "--case DIR", "..."},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			dir := good
 			if k.edit != nil {
-				f := newFolder(t)
+				f := clitest.NewFolder(t)
 				k.edit(f)
-				dir = f.write()
+				dir = f.Write()
 			}
 			paths := strings.NewReplacer("DIR", dir, "OK", good)
-			refrun(t, append([]string{"check"}, strings.Fields(paths.Replace(k.flags))...)...).refused(t, "check",
+			refrun(t, append([]string{"check"}, strings.Fields(paths.Replace(k.flags))...)...).Refused(t, "check",
 				paths.Replace(k.want))
 		})
 	}
@@ -99,15 +100,15 @@ func TestCheckRefuses(t *testing.T) {
 // TestCheckFiles: a case folder and the same files named one by one give one
 // report, and the report's files are what they are called.
 func TestCheckFiles(t *testing.T) {
-	dir, out := newFolder(t).write(), t.TempDir()
+	dir, out := clitest.NewFolder(t).Write(), t.TempDir()
 	html, junit := filepath.Join(out, "r.html"), filepath.Join(out, "r.xml")
 	whole := refrun(t, "check", "--case", dir, "--json", "--report", html, "--junit", junit)
 	parts := refrun(t, "check", "--json", "--config", dir+"/case.json", "--weights", dir+"/weights.safetensors",
 		"--trajectory", dir+"/trajectory.safetensors", "--layers", dir+"/layers.safetensors", "--tape",
 		dir+"/noise.safetensors")
-	a, b := whole.decode(t), parts.decode(t)
-	if whole.code != parts.code || whole.stderr != "" || parts.stderr != "" {
-		t.Errorf("exit codes %d and %d, stderr %q and %q", whole.code, parts.code, whole.stderr, parts.stderr)
+	a, b := whole.Decode(t), parts.Decode(t)
+	if whole.Code != parts.Code || whole.Stderr != "" || parts.Stderr != "" {
+		t.Errorf("exit codes %d and %d, stderr %q and %q", whole.Code, parts.Code, whole.Stderr, parts.Stderr)
 	}
 	for _, key := range []string{"verdict", "reason", "claim", "subject"} {
 		if a[key] != b[key] || a[key] == "" {
@@ -121,9 +122,9 @@ func TestCheckFiles(t *testing.T) {
 		}
 	}
 	// Text says what JSON says.
-	if r := refrun(t, "check", "--case", dir); r.code != whole.code ||
-		!strings.Contains(r.stdout, "\nVERDICT  "+a["verdict"].(string)) {
-		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
+	if r := refrun(t, "check", "--case", dir); r.Code != whole.Code ||
+		!strings.Contains(r.Stdout, "\nVERDICT  "+a["verdict"].(string)) {
+		t.Errorf("exit code %d, text\n%s", r.Code, r.Stdout)
 	}
 }
 
@@ -134,12 +135,12 @@ func TestCheckFullDisk(t *testing.T) {
 	if _, err := os.Stat(full); err != nil {
 		t.Skip(err)
 	}
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	for _, flag := range []string{"--report", "--junit"} {
 		r := refrun(t, "check", "--case", dir, flag, full)
-		if r.code != 2 || r.stderr != "refrun check: "+flag+": "+full+": no space left on device\n" ||
-			!strings.Contains(r.stdout, "\nVERDICT  ") {
-			t.Errorf("%s: exit code %d, stderr %q, stdout\n%s", flag, r.code, r.stderr, r.stdout)
+		if r.Code != 2 || r.Stderr != "refrun check: "+flag+": "+full+": no space left on device\n" ||
+			!strings.Contains(r.Stdout, "\nVERDICT  ") {
+			t.Errorf("%s: exit code %d, stderr %q, stdout\n%s", flag, r.Code, r.Stderr, r.Stdout)
 		}
 	}
 }
@@ -149,39 +150,40 @@ func TestCheckFullDisk(t *testing.T) {
 func TestCheckVerdicts(t *testing.T) {
 	for _, k := range []struct {
 		name    string
-		edit    func(f *folder)
+		edit    func(f *clitest.Folder)
 		code    int
 		verdict string
 		step, m float64
 	}{
-		{"right", func(*folder) {}, 0, "PASS-CONFORMING", -1, -1},
-		{"one number", func(f *folder) { f.poke("trajectory", "trajectory", (1*3+2)*1200+5, 0.25) }, 1, "FAIL-", 2, 1},
-		{"constant", func(f *folder) {
-			f.put("trajectory", zeros(f.t, "trajectory", safetensors.F32, 2, 3, 3, 20, 20))
-			for _, w := range f.file["weights"] { // of an operator that makes zeros of zeros
+		{"right", func(*clitest.Folder) {}, 0, "PASS-CONFORMING", -1, -1},
+		{"one number", func(f *clitest.Folder) { f.Poke("trajectory", "trajectory", (1*3+2)*1200+5, 0.25) }, 1, "FAIL-", 2,
+			1},
+		{"constant", func(f *clitest.Folder) {
+			f.Put("trajectory", clitest.Zeros(f.T, "trajectory", safetensors.F32, 2, 3, 3, 20, 20))
+			for _, w := range f.File["weights"] { // of an operator that makes zeros of zeros
 				if strings.HasSuffix(w.Name, "weight") || strings.HasSuffix(w.Name, "bias") {
-					f.put("weights", zeros(f.t, w.Name, w.DType, w.Shape...))
+					f.Put("weights", clitest.Zeros(f.T, w.Name, w.DType, w.Shape...))
 				}
 			}
-			f.drop("trajectory", "initial_condition")
-			f.drop("weights", "stochastic_block.noise_scale")
-			f.set("operator.noise_type", nil)
-			f.set("operator.noise_scale", nil)
-			delete(f.file, "layers")
-			delete(f.file, "one_step_f64")
-			delete(f.file, "noise")
+			f.Drop("trajectory", "initial_condition")
+			f.Drop("weights", "stochastic_block.noise_scale")
+			f.Set("operator.noise_type", nil)
+			f.Set("operator.noise_scale", nil)
+			delete(f.File, "layers")
+			delete(f.File, "one_step_f64")
+			delete(f.File, "noise")
 		}, 3, "NO-POWER", -1, -1},
 	} {
-		f := newFolder(t)
+		f := clitest.NewFolder(t)
 		k.edit(f)
-		dir := f.write()
+		dir := f.Write()
 		r := refrun(t, "check", "--case", dir, "--json")
-		if r.code != k.code || r.stderr != "" {
-			t.Errorf("%s: exit code %d, want %d; stderr %q", k.name, r.code, k.code, r.stderr)
+		if r.Code != k.code || r.Stderr != "" {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", k.name, r.Code, k.code, r.Stderr)
 			continue
 		}
-		out := r.decode(t)
-		has(t, k.name, out, object{
+		out := r.Decode(t)
+		clitest.Has(t, k.name, out, object{
 			"verdict": word, "reason": word, "first_step": number,
 			"one_step": object{"max_abs": number, "mean_abs": number, "rms_over_expected": number},
 			"expected": object{"max_abs": number, "mean_abs": number}, "noise": object{"stream": word},

@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestForCI: verbs that judge write their verdict as JUnit and as SARIF, with the outcome that the exit code says.
 func TestForCI(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	out := t.TempDir()
 	right, wrong := filepath.Join(dir, "trajectory.safetensors"), filepath.Join(out, "wrong.safetensors")
 	b, err := os.ReadFile(right)
@@ -28,16 +31,16 @@ func TestForCI(t *testing.T) {
 		code        int
 		kind, level string
 	}{
-		{[]string{"compare", right, right, "--max-ulp", "0"}, exitOK, "pass", "none"},
-		{[]string{"compare", wrong, right, "--max-ulp", "0"}, exitFailed, "fail", "error"},
-		{[]string{"verify", right}, exitNoPower, "open", "none"},
-		{[]string{"check", "--case", dir}, exitOK, "pass", "none"},
+		{[]string{"compare", right, right, "--max-ulp", "0"}, cli.ExitOK, "pass", "none"},
+		{[]string{"compare", wrong, right, "--max-ulp", "0"}, cli.ExitFailed, "fail", "error"},
+		{[]string{"verify", right}, cli.ExitNoPower, "open", "none"},
+		{[]string{"check", "--case", dir}, cli.ExitOK, "pass", "none"},
 	} {
 		junit, sarif := filepath.Join(out, "r.xml"), filepath.Join(out, "r.sarif")
 		args := append(k.args, "--junit", junit, "--sarif", sarif)
 		r := refrun(t, args...)
-		if r.code != k.code {
-			t.Errorf("%v: exit code %d, want %d: %s", args, r.code, k.code, r.stderr)
+		if r.Code != k.code {
+			t.Errorf("%v: exit code %d, want %d: %s", args, r.Code, k.code, r.Stderr)
 			continue
 		}
 		var log struct {
@@ -57,11 +60,11 @@ func TestForCI(t *testing.T) {
 		}
 		s := log.Runs[0].Results[0]
 		said := s.Message.Text
-		if s.Kind != k.kind || s.Level != k.level || !strings.Contains(unbroken(r.stdout), unbroken(said)) || said == "" {
+		if s.Kind != k.kind || s.Level != k.level || !strings.Contains(unbroken(r.Stdout), unbroken(said)) || said == "" {
 			t.Errorf("%v: %s", args, b)
 		}
 		x, err := os.ReadFile(junit)
-		if failed := strings.Contains(string(x), "<failure"); err != nil || failed != (k.code == exitFailed) {
+		if failed := strings.Contains(string(x), "<failure"); err != nil || failed != (k.code == cli.ExitFailed) {
 			t.Errorf("%v: %v, %s", args, err, x)
 		}
 	}
@@ -70,8 +73,8 @@ func TestForCI(t *testing.T) {
 		{"verify", right, "--sarif", path, "--junit", path}, {"verify", right, "--sarif", right},
 		{"compare", right, right, "--junit", out},
 	} {
-		if r := refrun(t, args...); r.code != exitUsage {
-			t.Errorf("%v: exit code %d, %s", args, r.code, r.stderr)
+		if r := refrun(t, args...); r.Code != cli.ExitUsage {
+			t.Errorf("%v: exit code %d, %s", args, r.Code, r.Stderr)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 )
 
 // TestCompletion: bash completes verbs, flags of each verb, and files, from the script.
@@ -17,7 +19,7 @@ func TestCompletion(t *testing.T) {
 	}
 	dir := t.TempDir()
 	script := filepath.Join(dir, "refrun.bash")
-	if err := os.WriteFile(script, []byte(refrun(t, "completion", "bash").stdout), 0o666); err != nil {
+	if err := os.WriteFile(script, []byte(refrun(t, "completion", "bash").Stdout), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "zstate.npy"), nil, 0o666); err != nil {
@@ -57,26 +59,26 @@ func TestCompletion(t *testing.T) {
 func TestCompletionScripts(t *testing.T) {
 	for shell, flag := range map[string]string{"bash": "--one-step", "zsh": "--one-step", "fish": "-l one-step"} {
 		r := refrun(t, "completion", shell)
-		if r.code != 0 || r.stderr != "" || !strings.Contains(r.stdout, flag) {
-			t.Errorf("%s: exit code %d, %s", shell, r.code, r.stderr)
+		if r.Code != 0 || r.Stderr != "" || !strings.Contains(r.Stdout, flag) {
+			t.Errorf("%s: exit code %d, %s", shell, r.Code, r.Stderr)
 		}
-		for _, name := range verbNames(verbs) {
-			if !strings.Contains(r.stdout, name) {
+		for _, name := range cli.VerbNames(verbs) {
+			if !strings.Contains(r.Stdout, name) {
 				t.Errorf("%s has no %s", shell, name)
 			}
 		}
 	}
 	for _, want := range []string{"-l isa -r -a 'auto avx512 avx2 neon purego'", "-l one-step -d", "-l x0 -r",
 		"-n '__fish_seen_subcommand_from help' -f -a 'demo run"} {
-		if !strings.Contains(refrun(t, "completion", "fish").stdout, want) {
+		if !strings.Contains(refrun(t, "completion", "fish").Stdout, want) {
 			t.Errorf("fish has no %s", want)
 		}
 	}
-	for _, line := range strings.Split(refrun(t, "completion", "fish").stdout, "\n") {
+	for _, line := range strings.Split(refrun(t, "completion", "fish").Stdout, "\n") {
 		if strings.Count(strings.ReplaceAll(line, `\'`, ""), "'")%2 != 0 {
 			t.Errorf("quotes that do not close: %s", line)
 		}
 	}
-	refrun(t, "completion", "tcsh").refused(t, "completion", `"tcsh": want bash, zsh or fish`)
-	refrun(t, "completion", "bash", "--json").refused(t, "completion", "--json: a script is no JSON: want it without")
+	refrun(t, "completion", "tcsh").Refused(t, "completion", `"tcsh": want bash, zsh or fish`)
+	refrun(t, "completion", "bash", "--json").Refused(t, "completion", "--json: a script is no JSON: want it without")
 }

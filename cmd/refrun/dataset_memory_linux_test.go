@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 var datasetMemory = flag.Int("dataset-memory", 100, "how many operators the larger dataset of TestDatasetMemory has")
@@ -14,7 +16,7 @@ var datasetMemory = flag.Int("dataset-memory", 100, "how many operators the larg
 // an index of it. Datasets of 20 and of many tiny operators are made, verified and merged, and
 // the most memory that each process had is compared.
 func TestDatasetMemory(t *testing.T) {
-	datasetFile(t, 0, 2)
+	clitest.DatasetFile(t, 0, 2)
 	// A line of the plan has some 200 bytes as text, and a record 500; each is held once as text
 	// and once read, twice that with what the collector has not taken back yet.
 	const each, slack = 4 << 10, 4 << 20

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+	"github.com/refrun/refrun/cmd/refrun/internal/dataset"
 	"github.com/refrun/refrun/internal/dataset/initial"
 	"github.com/refrun/refrun/internal/ground/disk"
 )
@@ -20,43 +22,16 @@ import (
 var datasetKills = flag.Int("dataset-kills", 1,
 	"how many SIGKILLs, and half as many SIGTERMs, TestDatasetKills sends; more than 10 to a dataset of 200 operators")
 
-// datasetSpec is a space of small operators, in YAML.
-const datasetSpec = `name: small
-operators: COUNT
-seed: 5
-operator: {grid_size: 12, noise_type: gaussian}
-rollout: {num_timesteps: STEPS, num_realizations: 2}
-space:
-  operator.num_layers: {integer: [0, 2]}
-  operator.base_channels: {choice: [4, 6]}
-  operator.noise_scale: {log: [0.01, 0.3]}
-  rollout.policy_type: {choice: [convex, residual]}
-  initial: {choice: [{type: white}, {type: localized, num_blobs: 2}]}
-`
-
-// datasetFile writes a specification into the working folder, a new one.
-func datasetFile(t *testing.T, count, steps int) {
-	t.Helper()
-	t.Chdir(t.TempDir())
-	text := strings.NewReplacer("COUNT", fmt.Sprint(count), "STEPS", fmt.Sprint(steps+1)).Replace(datasetSpec)
-	if err := os.WriteFile("spec.yaml", []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []string{"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "PARALLEL_SEQ"} {
-		t.Setenv(s, "")
-	}
-}
-
 // ok runs the command, which must succeed, and returns its JSON.
 func ok(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	r := refrun(t, append(args, "--json")...)
-	if r.code != 0 {
-		t.Fatalf("%v: exit code %d: %s", args, r.code, r.stderr)
+	if r.Code != 0 {
+		t.Fatalf("%v: exit code %d: %s", args, r.Code, r.Stderr)
 	}
 	var v map[string]any
-	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil {
-		t.Fatalf("%v: %v: %s", args, err, r.stdout)
+	if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil {
+		t.Fatalf("%v: %v: %s", args, err, r.Stdout)
 	}
 	return v
 }
@@ -71,7 +46,7 @@ func merged(t *testing.T, dir string) string {
 // TestDataset goes the way of a user: plan, shards by a scheduler's index, status, missing,
 // verify, a damaged unit, merge, info.
 func TestDataset(t *testing.T) {
-	datasetFile(t, 6, 3)
+	clitest.DatasetFile(t, 6, 3)
 	if v := ok(t, "dataset", "plan", "spec.yaml", "--dry-run", "--rate", "10"); len(v["sampled"].([]any)) != 6 {
 		t.Errorf("%v", v["sampled"])
 	}
@@ -84,20 +59,20 @@ func TestDataset(t *testing.T) {
 	ok(t, "dataset", "run", "again")
 	want := merged(t, "again")
 
-	if r := refrun(t, "dataset", "missing", "set"); r.code != 1 || r.stdout != "0\n1\n2\n3\n4\n5\n" {
-		t.Errorf("exit code %d, %q", r.code, r.stdout)
+	if r := refrun(t, "dataset", "missing", "set"); r.Code != 1 || r.Stdout != "0\n1\n2\n3\n4\n5\n" {
+		t.Errorf("exit code %d, %q", r.Code, r.Stdout)
 	}
-	refrun(t, "dataset", "merge", "set", "-o", "x.safetensors").refused(t, "dataset",
+	refrun(t, "dataset", "merge", "set", "-o", "x.safetensors").Refused(t, "dataset",
 		"set: 6 of 6 units missing, the first is 0: want all of them")
 	for i := range 3 {
 		t.Setenv("SLURM_ARRAY_TASK_ID", fmt.Sprint(i))
 		if i == 0 {
-			refrun(t, "dataset", "run", "set").refused(t, "dataset",
+			refrun(t, "dataset", "run", "set").Refused(t, "dataset",
 				"--shard: missing, and $SLURM_ARRAY_TASK_ID is set: want auto, or i/n")
-			refrun(t, "dataset", "run", "set", "--shard", "auto", "--shard-offset", "3").refused(t, "dataset",
+			refrun(t, "dataset", "run", "set", "--shard", "auto", "--shard-offset", "3").Refused(t, "dataset",
 				"$SLURM_ARRAY_TASK_ID: shard 3: want 0 to 2, ...")
 			t.Setenv("PARALLEL_SEQ", "1")
-			refrun(t, "dataset", "run", "set", "--shard", "auto").refused(t, "dataset",
+			refrun(t, "dataset", "run", "set", "--shard", "auto").Refused(t, "dataset",
 				"--shard: auto: $SLURM_ARRAY_TASK_ID and $PARALLEL_SEQ are set: want ...")
 			t.Setenv("PARALLEL_SEQ", "")
 		}
@@ -125,9 +100,9 @@ func TestDataset(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, "dataset", "verify", "set")
-	if r := refrun(t, "dataset", "verify", "set", "--read"); r.code != 1 ||
-		!strings.HasPrefix(unfolded(r.stdout), "unit 4: units/00000/00000004.safetensors: realization ") {
-		t.Errorf("exit code %d, %q", r.code, r.stdout)
+	if r := refrun(t, "dataset", "verify", "set", "--read"); r.Code != 1 ||
+		!strings.HasPrefix(clitest.Unfolded(r.Stdout), "unit 4: units/00000/00000004.safetensors: realization ") {
+		t.Errorf("exit code %d, %q", r.Code, r.Stdout)
 	}
 	t.Setenv("SLURM_ARRAY_TASK_ID", "")
 	ok(t, "dataset", "run", "set", "--units", "4", "--force")
@@ -170,7 +145,7 @@ func TestDatasetExample(t *testing.T) {
 
 // TestDatasetRefused holds the messages of what is wrong.
 func TestDatasetRefused(t *testing.T) {
-	datasetFile(t, 6, 3)
+	clitest.DatasetFile(t, 6, 3)
 	ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--rate", "10")
 	for _, c := range []struct {
 		from, to, want string
@@ -181,7 +156,7 @@ func TestDatasetRefused(t *testing.T) {
 		{"num_layers:", "num_layer:",
 			"bad.yaml:7: operator.num_layer: unknown key: did you mean num_layers? want one of ..."},
 		{"grid_size: 12", "grid_size: 65536", "bad.yaml:4: operator.grid_size: 65536: want states of at most 2^31 ..."},
-		{datasetSpec[strings.Index(datasetSpec, "space:"):], "space: {}",
+		{clitest.DatasetSpec[strings.Index(clitest.DatasetSpec, "space:"):], "space: {}",
 			"bad.yaml:6: space: nothing in it: want a field that varies"},
 		{"type: white", "type: perlin", `bad.yaml:11: initial.type: "perlin": want one of ...`},
 	} {
@@ -192,7 +167,7 @@ func TestDatasetRefused(t *testing.T) {
 		if err := os.WriteFile("bad.yaml", []byte(strings.Replace(string(text), c.from, c.to, 1)), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		refrun(t, "dataset", "plan", "bad.yaml", "-o", "none", "--rate", "1").refused(t, "dataset", c.want)
+		refrun(t, "dataset", "plan", "bad.yaml", "-o", "none", "--rate", "1").Refused(t, "dataset", c.want)
 	}
 	for _, c := range []struct {
 		args []string
@@ -234,13 +209,13 @@ func TestDatasetRefused(t *testing.T) {
 		{[]string{"gallery", "-o", "x.svg", "--type", "perlin"}, `--type: type: "perlin": want one of ...`},
 		{[]string{"verify", "set", "--recompute", "-1"}, "--recompute: -1: want 0 or more"},
 	} {
-		refrun(t, append([]string{"dataset"}, c.args...)...).refused(t, "dataset", c.want)
+		refrun(t, append([]string{"dataset"}, c.args...)...).Refused(t, "dataset", c.want)
 	}
-	for _, v := range datasetVerb.parts {
-		r := refrun(t, append(strings.Fields(v.name), "--help")...)
-		if r.code != 0 || !strings.Contains(r.stdout, "usage: refrun "+v.name) ||
-			!strings.Contains(r.stdout, "\nexample: refrun ") {
-			t.Errorf("%s: exit code %d, %q", v.name, r.code, r.stdout)
+	for _, v := range dataset.Verb.Parts {
+		r := refrun(t, append(strings.Fields(v.Name), "--help")...)
+		if r.Code != 0 || !strings.Contains(r.Stdout, "usage: refrun "+v.Name) ||
+			!strings.Contains(r.Stdout, "\nexample: refrun ") {
+			t.Errorf("%s: exit code %d, %q", v.Name, r.Code, r.Stdout)
 		}
 	}
 }
@@ -253,7 +228,7 @@ func TestDatasetKills(t *testing.T) {
 	if *datasetKills > 10 {
 		count, steps = 200, 400
 	}
-	datasetFile(t, count, steps)
+	clitest.DatasetFile(t, count, steps)
 	for _, dir := range []string{"alone", "set"} {
 		ok(t, "dataset", "plan", "spec.yaml", "-o", dir, "--shards", "7", "--rate", "10")
 	}
@@ -305,49 +280,13 @@ func (s shared) OpenFile(name string, flag int, perm os.FileMode) (disk.File, er
 // TestDatasetShared: who loses a unit to another process, where no lock kept it off, says so
 // with the exit code of what is to be tried again.
 func TestDatasetShared(t *testing.T) {
-	datasetFile(t, 3, 2)
+	clitest.DatasetFile(t, 3, 2)
 	ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--rate", "10")
 	restore := disk.Use(shared{disk.Operating()})
 	r := refrun(t, "dataset", "run", "set")
 	restore()
-	if r.code != exitResumable || !strings.Contains(r.stderr, "made by someone else") ||
-		!strings.Contains(r.stderr, "the same command goes on") {
-		t.Errorf("exit code %d: %s", r.code, r.stderr)
-	}
-}
-
-// scarce is a file system that is nearly full.
-type scarce struct{ disk.System }
-
-func (scarce) Free(string) (uint64, bool) { return 1000, true }
-
-// datasetPairs are those of dataset.
-func datasetPairs(t *testing.T) []pair {
-	datasetFile(t, 3, 2)
-	all := func(args ...string) string { return lines(t, append([]string{"dataset"}, args...)...) }
-	dry := all("plan", "spec.yaml", "--dry-run", "--rate", "10")
-	for _, dir := range []string{"set", "none"} {
-		all("plan", "spec.yaml", "-o", dir, "--rate", "10")
-	}
-	two := all("plan", "spec.yaml", "-o", "two", "--workers", "2", "--rate", "10")
-	restore := disk.Use(scarce{disk.Operating()})
-	full := all("plan", "spec.yaml", "-o", "two", "--workers", "2", "--rate", "10")
-	restore()
-	first := all("run", "set")
-	good, whole := all("verify", "set"), all("status", "set")
-	if err := os.Remove(filepath.Join("set", "units", "00000", "00000001.safetensors")); err != nil {
-		t.Fatal(err)
-	}
-	bad := all("verify", "set")
-	return []pair{
-		{"3 units made in", first, all("run", "set", "--units", "0")},
-		{"planned in two; refrun dataset run two makes it", two, dry},
-		{", with 2 like it", two, dry},
-		{"the disk has 1 kB free, less than the files take", full, two},
-		{"set: ok, 3 units, 0 of them read, 0 made once more", good, bad},
-		{"unit 1: units/00000/00000001.safetensors: missing", bad, good},
-		{"about 2 s of one worker left",
-			regexp.MustCompile(`about .* of one`).ReplaceAllString(all("status", "none"), "about 2 s of one"), whole},
-		{"  made in", all("info", "set", "--unit", "1"), all("info", "none", "--unit", "1")},
+	if r.Code != cli.ExitResumable || !strings.Contains(r.Stderr, "made by someone else") ||
+		!strings.Contains(r.Stderr, "the same command goes on") {
+		t.Errorf("exit code %d: %s", r.Code, r.Stderr)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // documents are all texts for readers.
@@ -76,7 +79,7 @@ var ranElsewhere = map[string]string{
 // TestDocuments: every command in a block of a document is run here, or elsewhere, or is known to
 // need what is not there.
 func TestDocuments(t *testing.T) {
-	work := newFolder(t).write()
+	work := clitest.NewFolder(t).Write()
 	ran, texts := 0, documents(t)
 	t.Chdir("../..") // where the documents' paths begin
 	for name, text := range texts {
@@ -139,8 +142,8 @@ func runDocumented(t *testing.T, name, line, work string) {
 		}
 		words = append(words, w)
 	}
-	if r := refrun(t, words...); r.code == exitUsage {
-		t.Errorf("%s: %s: exit code %d, %s", name, line, r.code, r.stderr)
+	if r := refrun(t, words...); r.Code == cli.ExitUsage {
+		t.Errorf("%s: %s: exit code %d, %s", name, line, r.Code, r.Stderr)
 	}
 }
 
@@ -204,7 +207,7 @@ func TestGoInDocuments(t *testing.T) {
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )

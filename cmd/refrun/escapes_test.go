@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -52,8 +53,8 @@ func TestEscapes(t *testing.T) {
 	}
 	write("case.json", config)
 	trajectory := filepath.Join(dir, "trajectory.safetensors")
-	if r := refrun(t, "run", "--case", dir, "--x0", "white:1", "-o", trajectory); r.code != exitOK {
-		t.Fatal(r.stderr)
+	if r := refrun(t, "run", "--case", dir, "--x0", "white:1", "-o", trajectory); r.Code != cli.ExitOK {
+		t.Fatal(r.Stderr)
 	}
 	odd := filepath.Join(dir, "a\x1b[2J\u202e.safetensors")
 	x, err := safetensors.OfFloat64s(strings.ToValidUTF8(hostileText, ""), safetensors.F32, []int{2}, []float64{1, 2})
@@ -77,7 +78,7 @@ func TestEscapes(t *testing.T) {
 		{"run", "--case", dir, "--no\x1b[2J\u202e"}, {"probe", "--case", dir, "-o", filepath.Join(dir, "p\x1b[2J\u202e")},
 	} {
 		r := refrun(t, args...)
-		out, stderr := r.stdout, r.stderr
+		out, stderr := r.Stdout, r.Stderr
 		what := strings.Join(args[:min(3, len(args))], " ")
 		if out == "" && stderr == "" {
 			t.Errorf("%q says nothing", what)
@@ -118,10 +119,10 @@ func TestEscapesOfDatasets(t *testing.T) {
 		for _, args := range []string{"plan spec.json --rate 10 -o ", "run ", "status ", "info ", "verify ",
 			"merge -o " + dir + ".h5 ", "sample --rows 2 --times 2 -o " + dir + ".svg "} {
 			r := refrun(t, append([]string{"dataset"}, strings.Fields(args+dir)...)...)
-			if r.code != exitOK {
-				t.Fatalf("%q: %s: %s", name, args, r.stderr)
+			if r.Code != cli.ExitOK {
+				t.Fatalf("%q: %s: %s", name, args, r.Stderr)
 			}
-			printsOnly(t, args, r.stdout+r.stderr)
+			printsOnly(t, args, r.Stdout+r.Stderr)
 		}
 		picture, err := os.ReadFile(dir + ".svg")
 		if err != nil {

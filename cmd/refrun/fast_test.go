@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/internal/asm"
 )
 
@@ -19,12 +20,12 @@ const fastConfig = `{"operator": {"num_layers": 2, "base_channels": 8, "grid_siz
 // arithmetic, for any instruction set, threads and batch; its mode is named; and a check
 // passes it as float32, and as what it is.
 func TestFastRun(t *testing.T) {
-	configured(t, fastConfig)
+	clitest.InFolder(t, fastConfig)
 	run := func(args ...string) map[string]any {
 		t.Helper()
 		out := refrun(t, append([]string{
 			"run", "--json", "--config", "run.yaml", "--x0", "white:7", "-o", "t.safetensors", "--force",
-		}, args...)...).decode(t)
+		}, args...)...).Decode(t)
 		return out
 	}
 	exact := run()
@@ -62,14 +63,14 @@ func TestFastRun(t *testing.T) {
 	}
 	for _, claim := range []string{"float32", "float32:fast"} {
 		r := refrun(t, "check", "--json", "--case", "case", "--noise", "counter", "--claim", claim)
-		if v, _ := r.decode(t)["verdict"].(string); r.code != 0 || !strings.HasPrefix(v, "PASS") {
-			t.Errorf("claim %s: exit code %d, verdict %v", claim, r.code, v)
+		if v, _ := r.Decode(t)["verdict"].(string); r.Code != 0 || !strings.HasPrefix(v, "PASS") {
+			t.Errorf("claim %s: exit code %d, verdict %v", claim, r.Code, v)
 		}
 	}
 }
 
 func TestFastRefuses(t *testing.T) {
-	configured(t, fastConfig)
+	clitest.InFolder(t, fastConfig)
 	for _, k := range []struct{ args, want string }{
 		{"--arith quick", `--arith: "quick": want exact or fast`},
 		{"--arith fast --precision float16", "--arith: fast: float16 has no such arithmetic: want float32"},
@@ -78,6 +79,6 @@ func TestFastRefuses(t *testing.T) {
 	} {
 		refrun(
 			t, append([]string{"run", "--config", "run.yaml", "--x0", "zeros", "--json"}, strings.Fields(k.args)...)...,
-		).refused(t, "run", k.want)
+		).Refused(t, "run", k.want)
 	}
 }

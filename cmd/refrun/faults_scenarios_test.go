@@ -22,8 +22,8 @@ func faultScenarios(t *testing.T, root string) (all []*scenario) {
 	t.Helper()
 	done := func(args ...string) {
 		t.Helper()
-		if r := refrun(t, append(args, "--quiet")...); r.code != 0 {
-			t.Fatalf("%v: exit code %d: %s", args, r.code, r.stderr)
+		if r := refrun(t, append(args, "--quiet")...); r.Code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, r.Code, r.Stderr)
 		}
 	}
 	if err := os.WriteFile("op.json", []byte(faultCase), 0o666); err != nil {
@@ -31,7 +31,7 @@ func faultScenarios(t *testing.T, root string) (all []*scenario) {
 	}
 	bare := readFiles(t, root)
 	with := func(args []string, more ...string) []string { return append(slices.Clone(args), more...) }
-	run := func(name, ext string, record bool, before files) *scenario {
+	run := func(name, ext string, record bool, before contents) *scenario {
 		out := "out" + ext
 		c := &scenario{name: name, before: before, outputs: []string{out}, sealed: []string{out}}
 		c.args = []string{"run", "--config", "op.json", "--x0", "white:7", "-o", out, "--checkpoint", "0s"}
@@ -82,7 +82,7 @@ const faultSet = `{"operators": 3, "operator": {"grid_size": 6, "num_layers": 0,
 	"space": {"operator.noise_scale": {"log": [0.01, 0.3]}}, "store": %s}`
 
 // datasetScenarios are the copies of a dataset that was made: in one file, and in other layouts.
-func datasetScenarios(t *testing.T, root string, bare files, done func(...string)) (all []*scenario) {
+func datasetScenarios(t *testing.T, root string, bare contents, done func(...string)) (all []*scenario) {
 	t.Helper()
 	for _, store := range []string{`{}`, `{"file": ".h5"}`} {
 		bare.restore(t, root)
@@ -111,7 +111,7 @@ func datasetScenarios(t *testing.T, root string, bare files, done func(...string
 }
 
 // crash returns what a crash leaves at an operation of all.
-func (c *scenario) crash(t *testing.T, root string, at func(all int) int) files {
+func (c *scenario) crash(t *testing.T, root string, at func(all int) int) contents {
 	t.Helper()
 	c.prepare(t, root)
 	n, _ := c.operations(t, root, faulty.CrashKeeps)
@@ -128,7 +128,7 @@ func (c *scenario) crash(t *testing.T, root string, at func(all int) int) files 
 }
 
 // readingScenarios are those of verbs that read, and of a run that replays a tape.
-func readingScenarios(t *testing.T, root string, bare files, done func(...string)) (all []*scenario) {
+func readingScenarios(t *testing.T, root string, bare contents, done func(...string)) (all []*scenario) {
 	t.Helper()
 	bare.restore(t, root)
 	if err := os.MkdirAll("case", 0o777); err != nil {

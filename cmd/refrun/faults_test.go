@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/internal/ground/disk"
 	"github.com/refrun/refrun/internal/ground/disk/faulty"
 )
@@ -22,12 +24,12 @@ import (
 var faults = flag.String("faults", "",
 	"all, or the beginning of scenarios' names: TestFaults fails every operation of these, not a sample of all")
 
-// files is what a folder holds, by name.
-type files map[string]string
+// contents is what a folder holds, by name.
+type contents map[string]string
 
-func readFiles(t *testing.T, root string) files {
+func readFiles(t *testing.T, root string) contents {
 	t.Helper()
-	all := files{}
+	all := contents{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -44,7 +46,7 @@ func readFiles(t *testing.T, root string) files {
 }
 
 // restore makes a folder hold these files and no others.
-func (f files) restore(t *testing.T, root string) {
+func (f contents) restore(t *testing.T, root string) {
 	t.Helper()
 	is := readFiles(t, root)
 	var errs []error
@@ -84,8 +86,8 @@ type scenario struct {
 	again, force []string
 	outputs      []string // the files that must be right in the end
 	sealed       []string // of these, what verify knows
-	before       files
-	right        files
+	before       contents
+	right        contents
 	answer       string // stdout of the undisturbed call
 	code         int
 }
@@ -100,12 +102,12 @@ var seconds = regexp.MustCompile(`(?m)^.* on \d+ threads? \(.*\)$|[0-9.e+-]+ (sa
 var note = regexp.MustCompile(`(?m)^note: .*: not the bytes that were written, so the run .*\n`)
 
 // said is what a call printed, each line whole.
-func said(r result) string {
-	return seconds.ReplaceAllString(strings.ReplaceAll(r.stdout, "\n  ", " "), "")
+func said(r clitest.Result) string {
+	return seconds.ReplaceAllString(strings.ReplaceAll(r.Stdout, "\n  ", " "), "")
 }
 
 // under runs the command on a system.
-func under(t *testing.T, s disk.System, args []string) result {
+func under(t *testing.T, s disk.System, args []string) clitest.Result {
 	t.Helper()
 	restore := disk.Use(s)
 	defer restore()
@@ -113,7 +115,7 @@ func under(t *testing.T, s disk.System, args []string) result {
 }
 
 // calm runs the command on a system that does not fail, nor wait for a disk.
-func calm(t *testing.T, root string, args []string) result {
+func calm(t *testing.T, root string, args []string) clitest.Result {
 	t.Helper()
 	s, err := faulty.New(root, faulty.None, 0, 0)
 	if err != nil {
@@ -128,14 +130,14 @@ func calm(t *testing.T, root string, args []string) result {
 
 // clearly says what is not right about a failure: it must be one line and a code that
 // means it.
-func clearly(r result) string {
-	line, ok := strings.CutSuffix(r.stderr, "\n")
+func clearly(r clitest.Result) string {
+	line, ok := strings.CutSuffix(r.Stderr, "\n")
 	switch {
-	case r.code != exitUsage && r.code != exitResumable:
-		return fmt.Sprintf("exit code %d", r.code)
+	case r.Code != cli.ExitUsage && r.Code != cli.ExitResumable:
+		return fmt.Sprintf("exit code %d", r.Code)
 	case !ok || strings.Contains(line, "\n") || strings.Contains(line, "internal error") ||
 		!strings.HasPrefix(line, "refrun "):
-		return fmt.Sprintf("stderr %q", r.stderr)
+		return fmt.Sprintf("stderr %q", r.Stderr)
 	}
 	return ""
 }
@@ -159,7 +161,7 @@ func (c *scenario) point(
 	switch {
 	case !reached && !kind.Crash():
 		return "", false
-	case r.code == c.code:
+	case r.Code == c.code:
 		answer := said(r)
 		if kind == faulty.Short { // a file that seems to end is one that is not as it was written
 			answer = note.ReplaceAllString(answer, "")
@@ -173,8 +175,8 @@ func (c *scenario) point(
 		return "once", reached
 	}
 	if kind.Crash() {
-		if !strings.Contains(r.stderr, "the computer is off") { // a message that hides its cause
-			return fmt.Sprintf("exit code %d after a crash: %q", r.code, r.stderr), reached
+		if !strings.Contains(r.Stderr, "the computer is off") { // a message that hides its cause
+			return fmt.Sprintf("exit code %d after a crash: %q", r.Code, r.Stderr), reached
 		}
 	} else if why := clearly(r); why != "" {
 		return why, reached
@@ -187,7 +189,7 @@ func (c *scenario) point(
 	}
 	left := readFiles(t, root)
 	r = calm(t, root, c.again)
-	if r.code == c.code {
+	if r.Code == c.code {
 		if why := c.wrong(root); why != "" {
 			return "again: it said that all was well: " + why, reached
 		}
@@ -202,9 +204,9 @@ func (c *scenario) point(
 	if c.force == nil {
 		return "clear", reached
 	}
-	if now := calm(t, root, c.force); now.code != c.code || c.wrong(root) != "" {
+	if now := calm(t, root, c.force); now.Code != c.code || c.wrong(root) != "" {
 		return fmt.Sprintf("nothing helps: exit code %d, %s%s; files %v",
-			now.code, now.stderr, c.wrong(root), slices.Sorted(maps.Keys(left))), reached
+			now.Code, now.Stderr, c.wrong(root), slices.Sorted(maps.Keys(left))), reached
 	}
 	return "clear", reached
 }
@@ -243,7 +245,7 @@ func (c *scenario) deceives(t *testing.T, root string) string {
 		if err != nil || string(b) == c.right[name] || was && string(b) == old {
 			continue
 		}
-		if slices.Contains(c.sealed, name) && calm(t, root, []string{"verify", name}).code != exitOK {
+		if slices.Contains(c.sealed, name) && calm(t, root, []string{"verify", name}).Code != cli.ExitOK {
 			continue
 		}
 		return name + ": other bytes, and nothing says so"
@@ -256,9 +258,9 @@ func (c *scenario) prepare(t *testing.T, root string) {
 	t.Helper()
 	c.before.restore(t, root)
 	r := calm(t, root, c.args)
-	c.code, c.answer, c.right = r.code, said(r), readFiles(t, root)
-	if r.code == exitUsage {
-		t.Fatalf("%s: %s", c.name, r.stderr)
+	c.code, c.answer, c.right = r.Code, said(r), readFiles(t, root)
+	if r.Code == cli.ExitUsage {
+		t.Fatalf("%s: %s", c.name, r.Stderr)
 	}
 	for _, name := range c.outputs {
 		if c.right[name] == "" {
@@ -276,8 +278,8 @@ func (c *scenario) operations(t *testing.T, root string, kind faulty.Kind) (int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := under(t, s, c.args); r.code != c.code {
-		t.Fatalf("%s: exit code %d undisturbed: %s", c.name, r.code, r.stderr)
+	if r := under(t, s, c.args); r.Code != c.code {
+		t.Fatalf("%s: exit code %d undisturbed: %s", c.name, r.Code, r.Stderr)
 	}
 	n, turns := s.Count(), s.Turns()
 	s.End()

@@ -11,41 +11,43 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/internal/asm"
 )
 
 // TestUsage: without a verb, with an unknown one, with one that is planned.
 func TestUsage(t *testing.T) {
 	r := refrun(t)
-	if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, "refrun VERB --help") {
-		t.Errorf("no arguments: exit code %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+	if r.Code != 2 || r.Stdout != "" || !strings.Contains(r.Stderr, "refrun VERB --help") {
+		t.Errorf("no arguments: exit code %d, stdout %q, stderr %q", r.Code, r.Stdout, r.Stderr)
 	}
 	for _, arg := range []string{"help", "-h", "-help", "--help"} {
 		r := refrun(t, arg)
-		if r.code != 0 || r.stderr != "" {
-			t.Errorf("%s: exit code %d, stderr %q", arg, r.code, r.stderr)
+		if r.Code != 0 || r.Stderr != "" {
+			t.Errorf("%s: exit code %d, stderr %q", arg, r.Code, r.Stderr)
 		}
 		for _, v := range verbs {
-			if !strings.Contains(r.stdout, "refrun "+v.name) {
-				t.Errorf("%s does not list %s", arg, v.name)
+			if !strings.Contains(r.Stdout, "refrun "+v.Name) {
+				t.Errorf("%s does not list %s", arg, v.Name)
 			}
 		}
 	}
 	for _, arg := range []string{"version", "--version"} {
-		if r := refrun(t, arg); r.code != 0 || r.stdout != "refrun "+version+"\n" {
-			t.Errorf("%s: exit code %d, %q", arg, r.code, r.stdout)
+		if r := refrun(t, arg); r.Code != 0 || r.Stdout != "refrun "+cli.Version+"\n" {
+			t.Errorf("%s: exit code %d, %q", arg, r.Code, r.Stdout)
 		}
 	}
 	for _, arg := range []string{"rnu", "", "--json", "-x", "--", "RUN", "a\x1b[2J\n"} {
 		r := refrun(t, arg)
-		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "refrun: unknown verb ") ||
-			strings.Count(r.stderr, "\n") != 1 || strings.Contains(r.stderr, "\x1b") {
-			t.Errorf("%q: exit code %d, stderr %q", arg, r.code, r.stderr)
+		if r.Code != 2 || r.Stdout != "" || !strings.HasPrefix(r.Stderr, "refrun: unknown verb ") ||
+			strings.Count(r.Stderr, "\n") != 1 || strings.Contains(r.Stderr, "\x1b") {
+			t.Errorf("%q: exit code %d, stderr %q", arg, r.Code, r.Stderr)
 		}
 	}
 	var have []string
 	for _, v := range verbs {
-		have = append(have, v.name)
+		have = append(have, v.Name)
 	}
 	slices.Sort(have)
 	if want := []string{
@@ -63,14 +65,14 @@ func TestHelp(t *testing.T) {
 		for _, args := range [][]string{
 			{"--help"}, {"-h"}, {"-help"}, {"x", "y", "z", "--help"}, {"--threads", "1", "--help", "--nonsense"},
 		} {
-			r := refrun(t, append([]string{v.name}, args...)...)
-			if r.code != 0 || r.stderr != "" {
-				t.Errorf("%s %v: exit code %d, stderr %q", v.name, args, r.code, r.stderr)
+			r := refrun(t, append([]string{v.Name}, args...)...)
+			if r.Code != 0 || r.Stderr != "" {
+				t.Errorf("%s %v: exit code %d, stderr %q", v.Name, args, r.Code, r.Stderr)
 			}
-			for _, want := range []string{"usage: refrun " + v.name, "\nexample: refrun " + v.name, "\n  --json ",
+			for _, want := range []string{"usage: refrun " + v.Name, "\nexample: refrun " + v.Name, "\n  --json ",
 				"\n  --threads number ", "\n  --isa name ", "\n  --quiet "} {
-				if !strings.Contains(r.stdout, want) {
-					t.Errorf("%s %v does not say %q", v.name, args, want)
+				if !strings.Contains(r.Stdout, want) {
+					t.Errorf("%s %v does not say %q", v.Name, args, want)
 				}
 			}
 		}
@@ -78,7 +80,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	run := []string{"run", "--one-step", "--case", dir}
 	lists := "; refrun run --help lists the flags"
 	for _, k := range []struct {
@@ -138,38 +140,38 @@ func TestFlags(t *testing.T) {
 		{[]string{"--", "--json"}, `"--json": unexpected argument: want flags only`},
 		{[]string{"a", "--", "b"}, `"a": unexpected argument: want flags only`},
 	} {
-		refrun(t, append(slices.Clone(run), k.args...)...).refused(t, "run", k.want)
+		refrun(t, append(slices.Clone(run), k.args...)...).Refused(t, "run", k.want)
 	}
-	refrun(t, "run").refused(t, "run", "--case: want ...")
-	refrun(t, "run", "--one-step").refused(t, "run", "--case: want ...")
-	refrun(t, "run", "--one-step", "--case", "").refused(t, "run", "--case: empty: want a folder")
-	refrun(t, "run", "--one-step", "--case").refused(t, "run", "flag needs an argument: -case"+lists)
-	refrun(t, "demo", "x").refused(t, "demo", `"x": unexpected argument: want flags only`)
-	refrun(t, "info", "--case", dir).refused(t, "info",
+	refrun(t, "run").Refused(t, "run", "--case: want ...")
+	refrun(t, "run", "--one-step").Refused(t, "run", "--case: want ...")
+	refrun(t, "run", "--one-step", "--case", "").Refused(t, "run", "--case: empty: want a folder")
+	refrun(t, "run", "--one-step", "--case").Refused(t, "run", "flag needs an argument: -case"+lists)
+	refrun(t, "demo", "x").Refused(t, "demo", `"x": unexpected argument: want flags only`)
+	refrun(t, "info", "--case", dir).Refused(t, "info",
 		"flag provided but not defined: -case; refrun info --help lists the flags")
-	refrun(t, "compare").refused(t, "compare", "0 arguments given: want A B")
-	refrun(t, "compare", "a").refused(t, "compare", "1 argument given: want A B")
-	refrun(t, "compare", "a", "b", "c").refused(t, "compare", `"c": unexpected argument: want A B only`)
-	refrun(t, "compare", dir, dir, "--", "--json").refused(t, "compare", `"--json": unexpected argument: want A B only`)
+	refrun(t, "compare").Refused(t, "compare", "0 arguments given: want A B")
+	refrun(t, "compare", "a").Refused(t, "compare", "1 argument given: want A B")
+	refrun(t, "compare", "a", "b", "c").Refused(t, "compare", `"c": unexpected argument: want A B only`)
+	refrun(t, "compare", dir, dir, "--", "--json").Refused(t, "compare", `"--json": unexpected argument: want A B only`)
 
 	// A name that is wrong is wrong without noise too.
-	still := newFolder(t)
-	still.set("operator.noise_type", nil)
-	still.drop("weights", "stochastic_block.noise_scale")
-	delete(still.file, "noise")
-	delete(still.file, "layers")
-	dir = still.write()
-	oneStep(t, dir, "--noise", "pink").refused(t, "run", `noise: "pink": want ...`)
+	still := clitest.NewFolder(t)
+	still.Set("operator.noise_type", nil)
+	still.Drop("weights", "stochastic_block.noise_scale")
+	delete(still.File, "noise")
+	delete(still.File, "layers")
+	dir = still.Write()
+	oneStep(t, dir, "--noise", "pink").Refused(t, "run", `noise: "pink": want ...`)
 	for _, name := range []string{"none", "torch-cpu", "tape", "counter"} {
-		if r := oneStep(t, dir, "--noise", name); r.code != 0 || r.decode(t)["noise"] != "none" {
-			t.Errorf("an operator without noise refuses %s: %s", name, r.stderr)
+		if r := oneStep(t, dir, "--noise", name); r.Code != 0 || r.Decode(t)["noise"] != "none" {
+			t.Errorf("an operator without noise refuses %s: %s", name, r.Stderr)
 		}
 	}
 }
 
 // TestPositional: arguments and flags come in any order, and "--" ends flags.
 func TestPositional(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	t.Chdir(dir)
 	odd := "--json.safetensors"
 	if err := os.Rename("trajectory.safetensors", odd); err != nil {
@@ -182,8 +184,8 @@ func TestPositional(t *testing.T) {
 		{"-json", "./" + odd, "-max-abs", "0", "--", odd},
 	} {
 		r := refrun(t, append([]string{"compare"}, args...)...)
-		if r.code != 0 || r.decode(t)["ok"] != true {
-			t.Errorf("%v: exit code %d, %s", args, r.code, r.stderr)
+		if r.Code != 0 || r.Decode(t)["ok"] != true {
+			t.Errorf("%v: exit code %d, %s", args, r.Code, r.Stderr)
 		}
 	}
 }
@@ -200,24 +202,24 @@ func TestISA(t *testing.T) {
 	} {
 		t.Setenv("REFRUN_ISA", k.env)
 		r := refrun(t, "info", "--json", "--isa", k.flag)
-		if r.code != 0 || r.decode(t)["isa"] != k.want {
-			t.Errorf("REFRUN_ISA=%s --isa %s: %s%s", k.env, k.flag, r.stdout, r.stderr)
+		if r.Code != 0 || r.Decode(t)["isa"] != k.want {
+			t.Errorf("REFRUN_ISA=%s --isa %s: %s%s", k.env, k.flag, r.Stdout, r.Stderr)
 		}
 	}
 	t.Setenv("REFRUN_ISA", elsewhere)
-	refrun(t, "info").refused(t, "info", `REFRUN_ISA: "`+elsewhere+`": this CPU or build does not have it: want auto, ...`)
+	refrun(t, "info").Refused(t, "info", `REFRUN_ISA: "`+elsewhere+`": this CPU or build does not have it: want auto, ...`)
 	t.Setenv("REFRUN_ISA", "nonsense")
-	refrun(t, "demo", "--json").refused(t, "demo", `REFRUN_ISA: "nonsense": want auto, avx512, avx2, neon, purego`)
-	if r := refrun(t, "info", "--help"); r.code != 0 {
-		t.Errorf("help needs an ISA: %s", r.stderr)
+	refrun(t, "demo", "--json").Refused(t, "demo", `REFRUN_ISA: "nonsense": want auto, avx512, avx2, neon, purego`)
+	if r := refrun(t, "info", "--help"); r.Code != 0 {
+		t.Errorf("help needs an ISA: %s", r.Stderr)
 	}
 }
 
 // TestEmpty: nothing where something is wanted is a variable of a script that was not
 // set, and not a wish for the default.
 func TestEmpty(t *testing.T) {
-	refrun(t, "compare", "", "x").refused(t, "compare", `"": an empty argument: want A B`)
-	refrun(t, "check", "--case", "").refused(t, "check", "--case: empty: want a folder")
+	refrun(t, "compare", "", "x").Refused(t, "compare", `"": an empty argument: want A B`)
+	refrun(t, "check", "--case", "").Refused(t, "check", "--case: empty: want a folder")
 }
 
 // full is a disk without room.
@@ -239,15 +241,15 @@ func TestStopped(t *testing.T) {
 		want string
 	}{
 		{full, 2, "x: no space left on device"},
-		{resumable{full}, 75, "x: no space left on device; --resume continues it"},
-		{errTerminated, 130, "terminated"},
-		{resumable{errTerminated}, 75, "terminated; --resume continues it"},
-		{errInterrupted, 130, "interrupted"},
-		{resumable{errInterrupted}, 130, "interrupted; --resume continues it"},
+		{cli.Resumable{Err: full}, 75, "x: no space left on device; --resume continues it"},
+		{cli.ErrTerminated, 130, "terminated"},
+		{cli.Resumable{Err: cli.ErrTerminated}, 75, "terminated; --resume continues it"},
+		{cli.ErrInterrupted, 130, "interrupted"},
+		{cli.Resumable{Err: cli.ErrInterrupted}, 130, "interrupted; --resume continues it"},
 	} {
 		var stderr strings.Builder
-		stops := verb{name: "v", run: func(*command) error { return k.err }}
-		code := runProgram([]verb{stops}, []string{"v"}, io.Discard, &stderr)
+		stops := cli.Verb{Name: "v", Run: func(*cli.Command) error { return k.err }}
+		code := cli.Main([]cli.Verb{stops}, []string{"v"}, io.Discard, &stderr)
 		if want := "refrun v: " + k.want + "\n"; code != k.code || stderr.String() != want {
 			t.Errorf("exit code %d, stderr %q: want %d, %q", code, stderr.String(), k.code, want)
 		}
@@ -256,7 +258,7 @@ func TestStopped(t *testing.T) {
 
 // TestFullDisk: output that does not arrive is not a success.
 func TestFullDisk(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	for _, args := range [][]string{
 		{"info"}, {"info", "--json"}, {"compare", dir, dir}, {"compare", dir, dir, "--json"},
 		{"run", "--one-step", "--case", dir}, {"run", "--one-step", "--json", "--case", dir}, {"run", "--help"},
@@ -286,10 +288,10 @@ func TestPanic(t *testing.T) {
 	before := verbs
 	defer func() { verbs = before }()
 	verbs = append(slices.Clone(verbs),
-		verb{name: "broken", run: func(*command) error { panic("oracle: a bug\nof two lines") }})
+		cli.Verb{Name: "broken", Run: func(*cli.Command) error { panic("oracle: a bug\nof two lines") }})
 	r := refrun(t, "broken")
-	if r.code != 2 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 ||
-		!strings.HasPrefix(r.stderr, "refrun: internal error: oracle: a bug") {
-		t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
+	if r.Code != 2 || r.Stdout != "" || strings.Count(r.Stderr, "\n") != 1 ||
+		!strings.HasPrefix(r.Stderr, "refrun: internal error: oracle: a bug") {
+		t.Errorf("exit code %d, stderr %q", r.Code, r.Stderr)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestFormats: docs/FORMATS.md has every key of every object that a verb prints.
@@ -18,8 +20,8 @@ func TestFormats(t *testing.T) {
 		title, body, _ := strings.Cut(s, "\n")
 		sections[title] = body
 	}
-	dir := newFolder(t).write()
-	file, probes := studyFile(t, "", ""), t.TempDir()
+	dir := clitest.NewFolder(t).Write()
+	file, probes := clitest.StudyFile(t, "", ""), t.TempDir()
 	for section, args := range map[string][]string{
 		"run --one-step":       {"run", "--one-step", "--case", dir},
 		"run, a whole rollout": {"run", "--case", dir},
@@ -29,9 +31,9 @@ func TestFormats(t *testing.T) {
 		"plan":                 {"plan", "--seconds", "0.001", "--grid", "8", "--operators", "2"},
 		"bench":                {"bench", "--seconds", "0.001", "--grid", "8"},
 		"info":                 {"info"},
-		"kernel":               {"kernel", recordedDot, "--op", "dot", "--precision", "fp16", "--output", "d_fp32"},
+		"kernel":               {"kernel", clitest.RecordedDot, "--op", "dot", "--precision", "fp16", "--output", "d_fp32"},
 	} {
-		out := refrun(t, append(args, "--json")...).decode(t)
+		out := refrun(t, append(args, "--json")...).Decode(t)
 		described := sections[section]
 		if strings.Contains(described, "the keys of a difference") {
 			described += sections["The differences of two arrays"]

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+	"github.com/refrun/refrun/cmd/refrun/internal/dataset"
 )
 
 var helpFlag = regexp.MustCompile(`(?m)^  --(\S+) (\S+)? `)
@@ -27,40 +31,40 @@ func hostileFlags(t *testing.T) (all []hostile) {
 		"one-step": true, "quiet": true, "resume": true}
 	for _, v := range verbs {
 		var help bytes.Buffer
-		if code := realMain([]string{v.name, "--help"}, &help, &help); code != 0 {
-			t.Fatal(v.name, help.String())
+		if code := realMain([]string{v.Name, "--help"}, &help, &help); code != 0 {
+			t.Fatal(v.Name, help.String())
 		}
 		var flags []string
 		for _, m := range helpFlag.FindAllStringSubmatch(help.String(), -1) {
 			flags = append(flags, m[1])
 		}
 		if !slices.Contains(flags, "threads") || !slices.Contains(flags, "isa") {
-			t.Fatalf("the flags of %s are not found in its help: %q", v.name, flags)
+			t.Fatalf("the flags of %s are not found in its help: %q", v.Name, flags)
 		}
 		for _, f := range flags {
 			if never[f] {
-				add(v.name, "--"+f+"=maybe")
+				add(v.Name, "--"+f+"=maybe")
 				continue
 			}
-			add(v.name, "--"+f)
+			add(v.Name, "--"+f)
 			if f != "isa" {
-				add(v.name, "--"+f, "")
+				add(v.Name, "--"+f, "")
 			}
 		}
 		for _, n := range append(numbers, "0", "-1", "1025", "1.5") {
-			add(v.name, "--threads="+n)
+			add(v.Name, "--threads="+n)
 		}
 		for _, o := range odd {
-			add(v.name, "--"+o)
-			add(v.name, "--isa", o)
-			add(v.name, "--threads", o)
-			add(v.name, o, o, o)
+			add(v.Name, "--"+o)
+			add(v.Name, "--isa", o)
+			add(v.Name, "--threads", o)
+			add(v.Name, o, o, o)
 		}
-		add(v.name, "--nonsense", long)
-		add(v.name, strings.Repeat("x/", 2000))
+		add(v.Name, "--nonsense", long)
+		add(v.Name, strings.Repeat("x/", 2000))
 	}
-	for _, v := range datasetVerb.parts {
-		words := strings.Fields(v.name)
+	for _, v := range dataset.Verb.Parts {
+		words := strings.Fields(v.Name)
 		for _, o := range append(odd, numbers...) {
 			for _, f := range []string{"-o", "--shard", "--shard-offset", "--shards", "--workers", "--rate", "--units",
 				"--unit", "--recompute", "--threads", "--checkpoint"} {
@@ -137,7 +141,7 @@ func hostileFlags(t *testing.T) (all []hostile) {
 // that takes one.
 func hostilePaths(t *testing.T) (all []hostile) {
 	t.Helper()
-	put(t, "good.yaml", []byte(goodConfig))
+	put(t, "good.yaml", []byte(clitest.GoodConfig))
 	put(t, "good.safetensors",
 		withHeader(`{"trajectory":{"dtype":"F32","shape":[1,2,3,4,4],"data_offsets":[0,384]}}`, 384))
 	put(t, "empty", nil)
@@ -178,7 +182,7 @@ func hostilePaths(t *testing.T) (all []hostile) {
 		add("probe", "--case", p, "-o", "probes")
 		add("compare", p, "good.safetensors")
 		add("compare", "good.safetensors", p)
-		if slices.ContainsFunc(verbs, func(v verb) bool { return v.name == "verify" }) {
+		if slices.ContainsFunc(verbs, func(v cli.Verb) bool { return v.Name == "verify" }) {
 			add("verify", p)
 		}
 		if !missing { // what is not there can be written

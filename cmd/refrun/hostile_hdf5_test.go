@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/internal/format/hdf5"
 )
 
@@ -74,7 +75,7 @@ func writtenHDF5(t testing.TB, shape, chunk []int, element func(i int) float64) 
 func hostileHDF5(t *testing.T, add func(ext string, data []byte)) {
 	t.Helper()
 	for _, name := range []string{"default", "latest", "edges108", "edges110", "refused"} {
-		b, err := os.ReadFile(filepath.Join(root, "internal/format/hdf5/testdata", name+".h5"))
+		b, err := os.ReadFile(filepath.Join(clitest.Root, "internal/format/hdf5/testdata", name+".h5"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,12 +10,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+	"github.com/refrun/refrun/cmd/refrun/internal/files"
 	"github.com/refrun/refrun/internal/format/hdf5"
 )
 
 // process runs the command in a process of its own and returns how it ended, what it
 // took of the processors and the most memory that it held.
-func process(t *testing.T, args ...string) (r result, seconds float64, peak int64) {
+func process(t *testing.T, args ...string) (r clitest.Result, seconds float64, peak int64) {
 	t.Helper()
 	file := t.TempDir() + "/peak"
 	c := exec.Command(os.Args[0], args...)
@@ -40,14 +42,15 @@ func process(t *testing.T, args ...string) (r result, seconds float64, peak int6
 	if err != nil {
 		t.Fatal(err)
 	}
-	return result{c.ProcessState.ExitCode(), stdout.String(), stderr.String()}, seconds, kb << 10
+	return clitest.Result{Code: c.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, seconds,
+		kb << 10
 }
 
 // TestHostileMemory: what the largest refusals hold at a time, as the system counts it.
 func TestHostileMemory(t *testing.T) {
 	t.Chdir(t.TempDir())
-	put(t, "good.yaml", []byte(goodConfig))
-	const n = mostConfig - 100
+	put(t, "good.yaml", []byte(clitest.GoodConfig))
+	const n = files.MostConfig - 100
 	times := strings.Repeat
 	put(t, "wide.yaml", []byte("a: ["+times("a,", n/2-10)+"]"))
 	put(t, "maps.yaml", []byte("a: ["+times("{},", n/3-10)+"]"))
@@ -79,7 +82,7 @@ func TestHostileMemory(t *testing.T) {
 			defer func() { <-two }()
 			h := hostile{"memory", args}
 			r, seconds, peak := process(t, args...)
-			if wrong := judgeHostile(r.code, r.stdout, r.stderr); wrong != "" {
+			if wrong := judgeHostile(r.Code, r.Stdout, r.Stderr); wrong != "" {
 				t.Errorf("%v: %s", h, wrong)
 			}
 			if seconds > mostSeconds || peak > mostBytes+h.size() {
@@ -144,8 +147,8 @@ func TestCompareMemory(t *testing.T) {
 	} {
 		all.Go(func() {
 			r, seconds, peak := process(t, "compare", k.a, k.b, "--json")
-			if r.code != 0 || r.stderr != "" {
-				t.Errorf("%s and %s: exit code %d, %s", k.a, k.b, r.code, r.stderr)
+			if r.Code != 0 || r.Stderr != "" {
+				t.Errorf("%s and %s: exit code %d, %s", k.a, k.b, r.Code, r.Stderr)
 			}
 			if peak > k.most {
 				t.Errorf("%s and %s: %d bytes: want at most %d", k.a, k.b, peak, k.most)

@@ -177,8 +177,8 @@ func TestCutFiles(t *testing.T) {
 		"x.safetensors": withHeader(`{"x":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}`, 12),
 	} {
 		put(t, name, data)
-		if r := refrun(t, "compare", name, name); r.code != 0 {
-			t.Fatalf("%s: %s", name, r.stderr)
+		if r := refrun(t, "compare", name, name); r.Code != 0 {
+			t.Fatalf("%s: %s", name, r.Stderr)
 		}
 		step := 1
 		if name == "x.h5" { // internal/format/hdf5 cuts its files everywhere
@@ -189,7 +189,7 @@ func TestCutFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := refrun(t, "compare", name, name)
-			if wrong := judgeHostile(r.code, r.stdout, r.stderr); wrong != "" {
+			if wrong := judgeHostile(r.Code, r.Stdout, r.Stderr); wrong != "" {
 				t.Errorf("%d bytes of %d of %s: %s", n, len(data), name, wrong)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 )
 
 // hostile is a call of the command that must be refused: what it is given is broken,
@@ -124,7 +126,7 @@ func judgeHostile(code int, stdout, stderr string) string {
 	line, whole := strings.CutSuffix(stderr, "\n")
 	bad := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
-	case code != exitUsage:
+	case code != cli.ExitUsage:
 		return fmt.Sprintf("exit code %d: want 2; stderr %.300q", code, stderr)
 	case stdout != "":
 		return fmt.Sprintf("stdout %.100q: want nothing there", stdout)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+	"github.com/refrun/refrun/cmd/refrun/internal/files"
 )
 
 // repeated returns f(0)f(1)... up to about n bytes.
@@ -34,7 +37,7 @@ func utf16le(s string) string {
 // what hurts a parser.
 func hostileConfigs(t *testing.T) (all []hostile) {
 	t.Helper()
-	const n = mostConfig - 100
+	const n = files.MostConfig - 100
 	times := strings.Repeat
 	laughs := "a0: &a0 x\n" + repeated(n/2, func(i int) string {
 		return fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, times(fmt.Sprintf("*a%d,", i), 9))
@@ -42,7 +45,7 @@ func hostileConfigs(t *testing.T) (all []hostile) {
 	for i, text := range []string{
 		"", "\n", "---\n", "---\n---\n", "...", "null", "1", "x", "[]", "{}", "[1, 2]", "- a\n- b", "\xef\xbb\xbf",
 		"\x00", "\xff\xfe\x00", "\xfe\xff",
-		utf16le(goodConfig) + "\xd8", times("\xff", 1000), times("\x00", n), "a: \"\\ud800\"", "a: \x1b[2J", "\r",
+		utf16le(clitest.GoodConfig) + "\xd8", times("\xff", 1000), times("\x00", n), "a: \"\\ud800\"", "a: \x1b[2J", "\r",
 		"\r\n\r\n", "a\r\nb: 1",
 		times("[", n), times("{", n), times("{a: ", n/4), times("[", n/2) + times("]", n/2), times("- ", n/2),
 		times("? ", n/2), times("[a: ", n/4), times("[,", n/2),
@@ -53,7 +56,7 @@ func hostileConfigs(t *testing.T) (all []hostile) {
 		times("- []\n", n/5), times("{}\n", n/3),
 		repeated(n, func(i int) string { return fmt.Sprintf("k%d: 1\n", i) }),
 		"{" + repeated(n, func(i int) string { return fmt.Sprintf("k%d: 1,", i) }) + "}",
-		goodConfig + repeated(n/2, func(i int) string { return fmt.Sprintf("k%d: {a: 1, a: 2}\n", i) }),
+		clitest.GoodConfig + repeated(n/2, func(i int) string { return fmt.Sprintf("k%d: {a: 1, a: 2}\n", i) }),
 		times("- &a 1\n", n/7), "a: &a 1\nb: [" + times("*a,", n/3-10) + "*a]", laughs, "a: &a [*a]", "a: *b",
 		"a: &a {<<: *a}", "<<: {a: 1}", "a: &" + times("a", n), "a: *" + times("a", n),
 		"a: &a {b: 1}\n" + times("? {<<: *a}\n: 1\n", n/16), "? [a]\n: b", "? {a: b}\n: c",
@@ -67,11 +70,11 @@ func hostileConfigs(t *testing.T) (all []hostile) {
 		repeated(n, func(i int) string { return fmt.Sprintf("%%TAG !a%d! b\n", i) }) + "---\na: 1",
 		times("---\n", n/4), times(" ", n), times("\t", n), times("a ", n/2), times("a: |\n", n/5),
 		times("\u2028", n/3), times("@", n), times("`", n),
-		"{" + times("a: 1, ", n/6) + "}", "{" + times("? ", n/2) + "}", goodConfig + "---\n" + goodConfig,
-		goodConfig + "\x00", goodConfig + "rollout: 1\n", goodConfig + "operator: {}\n",
+		"{" + times("a: 1, ", n/6) + "}", "{" + times("? ", n/2) + "}", clitest.GoodConfig + "---\n" + clitest.GoodConfig,
+		clitest.GoodConfig + "\x00", clitest.GoodConfig + "rollout: 1\n", clitest.GoodConfig + "operator: {}\n",
 		"a: " + times("9", n), "a: 1e" + times("9", n), "a: 0x" + times("f", n), "a: " + times("9", n) + ".5",
 		"a: " + times("1:", n/2), "a: 2026-01-01T00:00:00." + times("9", n),
-		times("x", mostConfig+1), times("a: 1\n", mostConfig), "{\"operator\": " + times("[", 9999),
+		times("x", files.MostConfig+1), times("a: 1\n", files.MostConfig), "{\"operator\": " + times("[", 9999),
 		"{\"operator\"",
 		"{\"operator\": \"", "{\"a\": 1,}", "{'a': 1}", "{a: 1} {b: 2}", "a: b: c", "a:\n\t- b", "a: [", "a: {",
 		"a: \"", "a: '", "a: |x",
@@ -158,7 +161,7 @@ func hostileFields(t *testing.T) (all []hostile) {
 // hostileCases: folders whose case.json is no JSON object of a case.
 func hostileCases(t *testing.T) (all []hostile) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(template, "case.json"))
+	data, err := os.ReadFile(filepath.Join(clitest.Template, "case.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 )
@@ -18,7 +19,7 @@ const (
 
 // TestJSON holds the objects to the keys that scripts rely on.
 func TestJSON(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	field := object{
 		"step": number, "channel": number, "max_abs": number, "mean_abs": number, "rel_l2": number, "vrmse": number,
 	}
@@ -47,14 +48,14 @@ func TestJSON(t *testing.T) {
 	} {
 		args := append(k.args, "--json")
 		r := refrun(t, args...)
-		if r.code != 0 || r.stderr != "" {
-			t.Errorf("%v: exit code %d, stderr %q", args, r.code, r.stderr)
+		if r.Code != 0 || r.Stderr != "" {
+			t.Errorf("%v: exit code %d, stderr %q", args, r.Code, r.Stderr)
 		}
-		has(t, k.args[0], r.decode(t), k.want)
+		clitest.Has(t, k.args[0], r.Decode(t), k.want)
 	}
 
 	// What was used is said, as is what was asked for.
-	out := oneStep(t, dir, "--precision", "float64", "--noise", "none", "--threads", "3").decode(t)
+	out := oneStep(t, dir, "--precision", "float64", "--noise", "none", "--threads", "3").Decode(t)
 	for key, want := range map[string]any{
 		"precision_requested": "float64", "precision_used": "float64", "noise": "none",
 		"mode":    "float64/state-float64/noise-none",
@@ -70,26 +71,26 @@ func TestJSON(t *testing.T) {
 func TestNotes(t *testing.T) {
 	const ignored = " is ignored, as Spinlock's builder ignores it"
 	for _, k := range []struct {
-		edit  func(f *folder)
+		edit  func(f *clitest.Folder)
 		flags []string
 		want  []any
 	}{
-		{func(*folder) {}, nil, nil},
-		{func(*folder) {}, []string{"--precision", "float64", "--noise", "none"},
+		{func(*clitest.Folder) {}, nil, nil},
+		{func(*clitest.Folder) {}, []string{"--precision", "float64", "--noise", "none"},
 			[]any{"the case was recorded in float32, and is compared with float64 steps", "the operator's noise was left out"}},
-		{func(f *folder) {
-			f.set("operator.noise_schedule", "annealing")
-			f.set("operator.use_batch_norm", false)
+		{func(f *clitest.Folder) {
+			f.Set("operator.noise_schedule", "annealing")
+			f.Set("operator.use_batch_norm", false)
 		}, nil, []any{"operator.use_batch_norm" + ignored, "operator.noise_schedule" + ignored}},
-		{func(f *folder) {
-			f.set("operator.noise_scale", nil)
-			f.drop("weights", "stochastic_block.noise_scale")
-			delete(f.file, "layers")
+		{func(f *clitest.Folder) {
+			f.Set("operator.noise_scale", nil)
+			f.Drop("weights", "stochastic_block.noise_scale")
+			delete(f.File, "layers")
 		}, nil, []any{"operator.noise_type" + ignored}},
 	} {
-		f := newFolder(t)
+		f := clitest.NewFolder(t)
 		k.edit(f)
-		got, _ := oneStep(t, f.write(), k.flags...).decode(t)["notes"].([]any)
+		got, _ := oneStep(t, f.Write(), k.flags...).Decode(t)["notes"].([]any)
 		if !slices.Equal(got, k.want) {
 			t.Errorf("notes %q, want %q", got, k.want)
 		}
@@ -98,7 +99,7 @@ func TestNotes(t *testing.T) {
 
 // TestText: the text for people has the figures, and no JSON.
 func TestText(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	for _, k := range []struct {
 		args []string
 		want string // a regular expression
@@ -112,8 +113,8 @@ func TestText(t *testing.T) {
 			asm.ISAs()[0] + `\nbuilt by  go`},
 	} {
 		r := refrun(t, k.args...)
-		if r.code != 0 || r.stderr != "" || !regexp.MustCompile(k.want).MatchString(r.stdout) {
-			t.Errorf("%v: exit code %d, stderr %q, stdout\n%s", k.args, r.code, r.stderr, r.stdout)
+		if r.Code != 0 || r.Stderr != "" || !regexp.MustCompile(k.want).MatchString(r.Stdout) {
+			t.Errorf("%v: exit code %d, stderr %q, stdout\n%s", k.args, r.Code, r.Stderr, r.Stdout)
 		}
 	}
 }

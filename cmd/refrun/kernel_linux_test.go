@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/judge"
@@ -31,8 +32,8 @@ func TestKernelMemory(t *testing.T) {
 		}
 		bytes := writeRight(t, path, op, names, shapes)
 		r, seconds, peak := process(t, "kernel", path, "--op", op)
-		if r.code != exitOK {
-			t.Errorf("%s: exit code %d, %s%s", op, r.code, r.stderr, r.stdout)
+		if r.Code != cli.ExitOK {
+			t.Errorf("%s: exit code %d, %s%s", op, r.Code, r.Stderr, r.Stdout)
 		}
 		if peak >= 4*bytes {
 			t.Errorf("%s of %d MB of tensors takes %d MB: want less than four times", op, bytes/1e6, peak/1e6)

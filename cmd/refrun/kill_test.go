@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )
@@ -75,8 +76,8 @@ func killCase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := refrun(t, "run", "--case", "case", "--noise", "counter", "--x0", "x0.safetensors", "-o", "first.npy",
-		"--record", "case/noise.safetensors"); r.code != 0 {
-		t.Fatal(r.stderr)
+		"--record", "case/noise.safetensors"); r.Code != 0 {
+		t.Fatal(r.Stderr)
 	}
 }
 
@@ -147,8 +148,8 @@ func trySwapped(t *testing.T, n int, args []string) {
 		t.Fatal(err)
 	}
 	r := refrun(t, args...)
-	if r.code != 2 || !strings.Contains(r.stderr, s.want) || strings.Count(r.stderr, "\n") != 1 {
-		t.Errorf("another %s: exit code %d, %q, want %q", s.file, r.code, r.stderr, s.want)
+	if r.Code != 2 || !strings.Contains(r.Stderr, s.want) || strings.Count(r.Stderr, "\n") != 1 {
+		t.Errorf("another %s: exit code %d, %q, want %q", s.file, r.Code, r.Stderr, s.want)
 	}
 	if err := os.WriteFile(s.file, was, 0o666); err != nil {
 		t.Fatal(err)
@@ -234,8 +235,8 @@ func TestKills(t *testing.T) {
 		}
 		trySwapped(t, n, append(args(out, ext), "--resume")) // of a complete run
 		count["another input of a complete run refused"]++
-		if r := refrun(t, "verify", out+ext, out+ext+".tape"); r.code != 0 {
-			t.Errorf("%s: verify: exit code %d: %s%s", out+ext, r.code, r.stdout, r.stderr)
+		if r := refrun(t, "verify", out+ext, out+ext+".tape"); r.Code != 0 {
+			t.Errorf("%s: verify: exit code %d: %s%s", out+ext, r.Code, r.Stdout, r.Stderr)
 		}
 		names, _ := filepath.Glob(out + "*")
 		for _, n := range names {
@@ -255,24 +256,24 @@ func TestVerifyVerb(t *testing.T) {
 	killCase(t)
 	run := []string{"run", "--case", "case", "--x0", "x0.safetensors", "--steps", "9", "--store", "float16"}
 	for _, ext := range []string{".safetensors", ".npy", ".npz", ".h5"} {
-		if r := refrun(t, append(run, "-o", "a"+ext)...); r.code != 0 {
-			t.Fatal(r.stderr)
+		if r := refrun(t, append(run, "-o", "a"+ext)...); r.Code != 0 {
+			t.Fatal(r.Stderr)
 		}
 	}
 	r := refrun(t, "verify", "a.safetensors", "a.npy", "a.npz", "a.h5", "case/noise.safetensors")
-	if r.code != 0 || strings.Count(r.stdout, ": ok, ") != 5 || r.stderr != "" {
-		t.Errorf("exit code %d, %q %q", r.code, r.stdout, r.stderr)
+	if r.Code != 0 || strings.Count(r.Stdout, ": ok, ") != 5 || r.Stderr != "" {
+		t.Errorf("exit code %d, %q %q", r.Code, r.Stdout, r.Stderr)
 	}
-	whole := refrun(t, append(run, "-o", "b.npy", "--json")...).decode(t)
+	whole := refrun(t, append(run, "-o", "b.npy", "--json")...).Decode(t)
 	if d := whole["stored_digest"]; whole["stored_format"] != "float16" || d == whole["digest"] ||
-		!strings.Contains(unfolded(r.stdout), fmt.Sprintf("a.npy: ok, 50 states, digest %v (float16)", d)) {
-		t.Errorf("digests %v and %v, %s", whole["digest"], d, r.stdout)
+		!strings.Contains(clitest.Unfolded(r.Stdout), fmt.Sprintf("a.npy: ok, 50 states, digest %v (float16)", d)) {
+		t.Errorf("digests %v and %v, %s", whole["digest"], d, r.Stdout)
 	}
 	text, err := os.ReadFile(formats)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key := range refrun(t, "verify", "--json", "a.npy").decode(t)["files"].([]any)[0].(map[string]any) {
+	for key := range refrun(t, "verify", "--json", "a.npy").Decode(t)["files"].([]any)[0].(map[string]any) {
 		if _, section, _ := strings.Cut(string(text), "### verify FILE..."); !strings.Contains(section, "`"+key+"`") {
 			t.Errorf("docs/FORMATS.md: verify: `%s` is not described", key)
 		}
@@ -289,34 +290,34 @@ func TestVerifyVerb(t *testing.T) {
 	}
 	r = refrun(t, "verify", "a.npy", "a.npz")
 	if want := "a.npy: DIFFERS: realization 2, state 3: the state, its diagnostics or their hash\n" +
-		"a.npz: ok, "; r.code != 1 || !strings.HasPrefix(r.stdout, want) {
-		t.Errorf("exit code %d, %q, want %q", r.code, r.stdout, want)
+		"a.npz: ok, "; r.Code != 1 || !strings.HasPrefix(r.Stdout, want) {
+		t.Errorf("exit code %d, %q, want %q", r.Code, r.Stdout, want)
 	}
-	refrun(t, append(run, "-o", "a.npy", "--resume")...).refused(t,
+	refrun(t, append(run, "-o", "a.npy", "--resume")...).Refused(t,
 		"run", "a.npy: realization 2, state 3: the state, its diagnostics or their hash: not what was written: "+
 			"want the file as the run left it; --force makes it again")
-	files := refrun(t, "verify", "--json", "a.npy").decode(t)["files"].([]any)
+	files := refrun(t, "verify", "--json", "a.npy").Decode(t)["files"].([]any)
 	if v := files[0].(map[string]any); v["ok"] != false || v["sealed"] != true || len(v["differ"].([]any)) != 1 {
 		t.Errorf("%v", v)
 	}
 	// What holds no hashes, and what is no file of ours.
-	if r := refrun(t, "verify", "a.npz", "weights.safetensors", "case"); r.code != 3 ||
-		strings.Count(r.stdout, "no digest inside: nothing could be verified\n") != 2 {
-		t.Errorf("exit code %d, %q", r.code, r.stdout)
+	if r := refrun(t, "verify", "a.npz", "weights.safetensors", "case"); r.Code != 3 ||
+		strings.Count(r.Stdout, "no digest inside: nothing could be verified\n") != 2 {
+		t.Errorf("exit code %d, %q", r.Code, r.Stdout)
 	}
 	os.Remove("a.npy.sha256")
-	refrun(t, append(run, "-o", "a.npy", "--resume")...).refused(t, "run", "a.npy: no a.npy.sha256: "+
+	refrun(t, append(run, "-o", "a.npy", "--resume")...).Refused(t, "run", "a.npy: no a.npy.sha256: "+
 		"no digest inside: nothing could be verified and nothing says which run made it: want ...")
-	refrun(t, "verify", "case/case.json").refused(t, "verify", "case/case.json: ...")
-	refrun(t, "verify", "none.npz").refused(t, "verify",
+	refrun(t, "verify", "case/case.json").Refused(t, "verify", "case/case.json: ...")
+	refrun(t, "verify", "none.npz").Refused(t, "verify",
 		"none.npz: no such file or directory: want a file that can be read")
-	refrun(t, "verify").refused(t, "verify", "0 arguments given: want FILE...")
+	refrun(t, "verify").Refused(t, "verify", "0 arguments given: want FILE...")
 }
 
 // TestSums: the files of a case are compared with its SHA256SUMS.
 func TestSums(t *testing.T) {
-	f := newFolder(t)
-	dir := f.write()
+	f := clitest.NewFolder(t)
+	dir := f.Write()
 	names, _ := filepath.Glob(filepath.Join(dir, "*"))
 	var sums bytes.Buffer
 	for _, n := range names {
@@ -334,12 +335,12 @@ func TestSums(t *testing.T) {
 		}
 	}
 	write(list, sums.Bytes())
-	if r := oneStep(t, dir); r.code != 0 {
-		t.Fatal(r.stderr)
+	if r := oneStep(t, dir); r.Code != 0 {
+		t.Fatal(r.Stderr)
 	}
-	if r := refrun(t, "verify", dir); r.code != 0 ||
-		!strings.Contains(r.stdout, fmt.Sprintf(": ok, %d files of a case\n", len(names))) {
-		t.Errorf("%d %s%s", r.code, r.stdout, r.stderr)
+	if r := refrun(t, "verify", dir); r.Code != 0 ||
+		!strings.Contains(r.Stdout, fmt.Sprintf(": ok, %d files of a case\n", len(names))) {
+		t.Errorf("%d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	name := filepath.Join(dir, "noise.safetensors")
 	was, err := os.ReadFile(name)
@@ -352,19 +353,19 @@ func TestSums(t *testing.T) {
 	for _, verb := range [][]string{
 		{"run", "--one-step"}, {"check"}, {"probe", "-o", t.TempDir()}, {"run", "--x0", "zeros"},
 	} {
-		refrun(t, append(verb, "--case", dir)...).refused(t, verb[0], name+": SHA-256 ...")
+		refrun(t, append(verb, "--case", dir)...).Refused(t, verb[0], name+": SHA-256 ...")
 	}
-	if r := refrun(t, "verify", dir); r.code != 1 || !strings.HasSuffix(r.stdout, ": DIFFERS: noise.safetensors\n") {
-		t.Errorf("%d %s%s", r.code, r.stdout, r.stderr)
+	if r := refrun(t, "verify", dir); r.Code != 1 || !strings.HasSuffix(r.Stdout, ": DIFFERS: noise.safetensors\n") {
+		t.Errorf("%d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	os.Remove(name)
-	refrun(t, "check", "--case", dir).refused(t, "check",
+	refrun(t, "check", "--case", dir).Refused(t, "check",
 		name+": no such file or directory: want the file that SHA256SUMS lists")
 	write(name, was)
 	for _, text := range []string{"abc  case.json\n", sha(nil) + " case.json\n\n", sha(nil) + "  ../x\n",
 		sha(nil) + "  a\n" + sha(nil) + "  a\n", "\n"} {
 		write(list, []byte(text))
-		refrun(t, "check", "--case", dir).refused(t, "check", list+":...")
+		refrun(t, "check", "--case", dir).Refused(t, "check", list+":...")
 	}
 }
 
@@ -398,23 +399,23 @@ func TestAnotherInput(t *testing.T) {
 	killCase(t)
 	args := []string{"run", "--quiet", "--case", "case", "--noise", "tape", "--weights", "weights.safetensors", "--x0",
 		"x0.safetensors", "--checkpoint", "0", "-o"}
-	if r := refrun(t, append(args, "whole.h5")...); r.code != 0 {
-		t.Fatal(r.stderr)
+	if r := refrun(t, append(args, "whole.h5")...); r.Code != 0 {
+		t.Fatal(r.Stderr)
 	}
 	killAtCheckpoint(t, "out.h5", append(args, "out.h5"))
 	resume := append(args, "out.h5", "--resume")
 	for n := range swaps {
 		trySwapped(t, n, resume)
 	}
-	refrun(t, append(resume, "--allow-nonfinite")...).refused(t, "run",
+	refrun(t, append(resume, "--allow-nonfinite")...).Refused(t, "run",
 		`out.h5.resume: allow_nonfinite: the unfinished run had "false", this one has "true": want ...`)
-	refrun(t, append(resume, "--record", "tape.safetensors")...).refused(t, "run",
+	refrun(t, append(resume, "--record", "tape.safetensors")...).Refused(t, "run",
 		`out.h5.resume: --record: the unfinished run did not have it: want ...`)
 	// What the names of the inputs are does not matter.
 	os.Rename("weights.safetensors", "w.safetensors")
 	resume[7] = "w.safetensors"
-	if r := refrun(t, resume...); r.code != 0 {
-		t.Fatal(r.stderr)
+	if r := refrun(t, resume...); r.Code != 0 {
+		t.Fatal(r.Stderr)
 	}
 	want, err := os.ReadFile("whole.h5")
 	if err != nil {
@@ -439,7 +440,7 @@ func TestNoteOfDamage(t *testing.T) {
 	if err := os.WriteFile("out.npy.partial", b, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out := refrun(t, append(args, "--resume", "--json")...).decode(t)
+	out := refrun(t, append(args, "--resume", "--json")...).Decode(t)
 	if notes := fmt.Sprint(out["notes"]); notes !=
 		"[out.npy.partial: realization 0, state 0: not the bytes that were written, so the run began again]" {
 		t.Errorf("notes %s", notes)

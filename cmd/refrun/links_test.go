@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -21,8 +22,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	t.Chdir(root)
 	done := func(args ...string) {
 		t.Helper()
-		if r := refrun(t, append(args, "--quiet")...); r.code != 0 {
-			t.Fatalf("%v: exit code %d: %s", args, r.code, r.stderr)
+		if r := refrun(t, append(args, "--quiet")...); r.Code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, r.Code, r.Stderr)
 		}
 	}
 	for name, text := range map[string]string{"op.json": faultCase, "spec.json": fmt.Sprintf(faultSet, `{}`),
@@ -76,8 +77,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		args := append(strings.Fields(call), "--quiet")
 		before.restore(t, root)
 		was := infos()
-		if r := refrun(t, args...); r.code == exitUsage {
-			t.Fatalf("%s: %s", call, r.stderr)
+		if r := refrun(t, args...); r.Code == cli.ExitUsage {
+			t.Fatalf("%s: %s", call, r.Stderr)
 		}
 		after, is := readFiles(t, root), infos()
 		for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -98,7 +99,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 					}
 					r := refrun(t, args...)
 					if got, err := os.ReadFile(outside); err != nil || string(got) != text {
-						t.Errorf("%s: %s: written through the link: exit code %d, %v", call, name+suffix, r.code, err)
+						t.Errorf("%s: %s: written through the link: exit code %d, %v", call, name+suffix, r.Code, err)
 					}
 					os.Remove(name + suffix)
 					n++

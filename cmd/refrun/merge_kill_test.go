@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestMergeKills: a merge or an export that is killed while it writes leaves nothing of the size of its file behind
 // once it is called again, and that makes what one makes that nobody disturbs.
 func TestMergeKills(t *testing.T) {
-	datasetFile(t, 4, 30)
+	clitest.DatasetFile(t, 4, 30)
 	ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--rate", "10")
 	ok(t, "dataset", "run", "set")
 	for _, c := range []struct{ verb, out, file string }{

@@ -2,13 +2,15 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+	"github.com/refrun/refrun/cmd/refrun/internal/model"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/format/npy"
@@ -58,32 +60,32 @@ func TestModel(t *testing.T) {
 	for _, isa := range asm.ISAs() {
 		for _, more := range [][]string{{"--input", in}, {"--input", "x=" + in + ":x", "--threads", "3"}} {
 			r := refrun(t, slices.Concat(args, more, []string{"--isa", isa})...)
-			has(t, "run", r.decode(t), object{
+			clitest.Has(t, "run", r.Decode(t), object{
 				"model": word, "mode": word, "contract": word, "digest": word, "nodes": number, "products": number,
 				"seconds": number, "gflops": number, "isa": word, "threads": number, "peak_bytes": number,
 				"outputs": []any{object{"name": word, "shape": []any{number}, "format": word, "digest": word}},
 			})
-			if d := r.decode(t)["digest"].(string); digest == "" {
+			if d := r.Decode(t)["digest"].(string); digest == "" {
 				digest = d
 			} else if d != digest {
 				t.Errorf("%s %v: digest %s, want %s", isa, more, d, digest)
 			}
 		}
 	}
-	if f64 := refrun(t, append(args, "--input", in, "--precision", "float64")...).decode(t); f64["digest"] == digest ||
+	if f64 := refrun(t, append(args, "--input", in, "--precision", "float64")...).Decode(t); f64["digest"] == digest ||
 		f64["mode"] != "float64" {
 		t.Errorf("float64: %v", f64)
 	}
 	want := outputsOf(t, in, "float64")
 	for _, file := range []string{"y.npz", "y.npy", "y.safetensors"} {
 		path := filepath.Join(dir, file)
-		if r := refrun(t, append(args, "--input", in, "-o", path)...); r.code != 0 {
-			t.Fatal(r.stderr)
+		if r := refrun(t, append(args, "--input", in, "-o", path)...); r.Code != 0 {
+			t.Fatal(r.Stderr)
 		}
-		refrun(t, append(args, "--input", in, "-o", path)...).refused(t, "run",
+		refrun(t, append(args, "--input", in, "-o", path)...).Refused(t, "run",
 			"-o: "+path+": exists: want another file, or --force to overwrite it")
-		if r := refrun(t, append(args, "--input", in, "-o", path, "--force")...); r.code != 0 {
-			t.Error(r.stderr)
+		if r := refrun(t, append(args, "--input", in, "-o", path, "--force")...); r.Code != 0 {
+			t.Error(r.Stderr)
 		}
 	}
 	for i, v := range outputsOf(t, filepath.Join(dir, "y.npz"), "linear") {
@@ -92,12 +94,12 @@ func TestModel(t *testing.T) {
 		}
 	}
 	if r := refrun(t, "compare", filepath.Join(dir, "y.npy"), filepath.Join(dir, "y.safetensors"),
-		"--json"); r.decode(t)["max_abs"] != 0. {
-		t.Errorf("the files differ: %s", r.stdout)
+		"--json"); r.Decode(t)["max_abs"] != 0. {
+		t.Errorf("the files differ: %s", r.Stdout)
 	}
-	if r := refrun(t, "run", "--onnx", m, "--input", in); r.code != 0 || !strings.Contains(r.stdout, "23 operations") ||
-		!strings.Contains(r.stdout, digest) {
-		t.Errorf("%s%s", r.stdout, r.stderr)
+	if r := refrun(t, "run", "--onnx", m, "--input", in); r.Code != 0 || !strings.Contains(r.Stdout, "23 operations") ||
+		!strings.Contains(r.Stdout, digest) {
+		t.Errorf("%s%s", r.Stdout, r.Stderr)
 	}
 }
 
@@ -106,7 +108,7 @@ func TestEntryName(t *testing.T) {
 	for name, want := range map[string]string{
 		"y": "y", "/fc/Gemm_output_0": "fc/Gemm_output_0", "Identity:0": "Identity_0",
 	} {
-		if got := entryName(name); got != want {
+		if got := model.EntryName(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
@@ -115,8 +117,8 @@ func TestEntryName(t *testing.T) {
 // TestModelInfo: what a network is, and what of it is not supported.
 func TestModelInfo(t *testing.T) {
 	m, _ := fixture(t, "resnet")
-	r := refrun(t, "info", "--onnx", m, "--json").decode(t)
-	has(t, "info", r, object{"model": word, "producer": word, "opset": number, "inputs": []any{word},
+	r := refrun(t, "info", "--onnx", m, "--json").Decode(t)
+	clitest.Has(t, "info", r, object{"model": word, "producer": word, "opset": number, "inputs": []any{word},
 		"outputs": []any{word}, "supported": truth, "operations": object{"conv2d": number}, "nodes": number,
 		"parameters": number, "flops": number})
 	if r["parameters"] != 29794. || r["nodes"] != 23. || r["inputs"].([]any)[0] != "x float32 [1,3,64,64]" {
@@ -132,12 +134,12 @@ func TestModelInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := refrun(t, "info", "--onnx", strange)
-	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 1 || !strings.Contains(bad.stdout,
-		`unsupported  Rely 7, MinPool 1: not supported`) || strings.Count(bad.stderr, "\n") != 1 {
-		t.Errorf("exit code %d\n%s%s", bad.code, bad.stdout, bad.stderr)
+	if bad.Code != 2 || strings.Count(bad.Stdout, "unsupported  ") != 1 || !strings.Contains(bad.Stdout,
+		`unsupported  Rely 7, MinPool 1: not supported`) || strings.Count(bad.Stderr, "\n") != 1 {
+		t.Errorf("exit code %d\n%s%s", bad.Code, bad.Stdout, bad.Stderr)
 	}
 	_, in := fixture(t, "resnet")
-	refrun(t, "run", "--onnx", strange, "--input", in).refused(t, "run", strange+`: Rely 7, MinPool 1: not supported`)
+	refrun(t, "run", "--onnx", strange, "--input", in).Refused(t, "run", strange+`: Rely 7, MinPool 1: not supported`)
 }
 
 // TestModelFlags: what a network is given wrongly.
@@ -161,13 +163,13 @@ func TestModelFlags(t *testing.T) {
 		{[]string{"--input", in, "--precision", "half"}, "--precision: unknown number format ..."},
 		{[]string{"--input", in, "-o", "y.txt"}, `-o: y.txt: file type ".txt": want .npz, .npy or .safetensors`},
 	} {
-		refrun(t, append([]string{"run", "--onnx", m}, k.args...)...).refused(t, "run", k.want)
+		refrun(t, append([]string{"run", "--onnx", m}, k.args...)...).Refused(t, "run", k.want)
 	}
-	refrun(t, "run", "--input", in).refused(t, "run", "--input: want --onnx or --graph as well")
-	refrun(t, "info", "--input", in).refused(t, "info", "--input: want --onnx or --graph as well")
-	refrun(t, "run", "--onnx", "nowhere.onnx").refused(t, "run",
+	refrun(t, "run", "--input", in).Refused(t, "run", "--input: want --onnx or --graph as well")
+	refrun(t, "info", "--input", in).Refused(t, "info", "--input: want --onnx or --graph as well")
+	refrun(t, "run", "--onnx", "nowhere.onnx").Refused(t, "run",
 		"nowhere.onnx: no such file or directory: want an ONNX file")
-	refrun(t, "run", "--onnx", in).refused(t, "run", in+": ...")
+	refrun(t, "run", "--onnx", in).Refused(t, "run", in+": ...")
 }
 
 // TestGraph: a network of docs/FORMATS.md is evaluated, and described, as one of ONNX is.
@@ -190,21 +192,21 @@ func TestGraph(t *testing.T) {
 		}
 	}
 	out := filepath.Join(dir, "y.npz")
-	if r := refrun(t, "run", "--graph", path, "--input", x, "-o", out); r.code != 0 ||
-		!strings.Contains(r.stdout, "1 operation, 2 multiplications") {
-		t.Fatalf("%d: %s%s", r.code, r.stdout, r.stderr)
+	if r := refrun(t, "run", "--graph", path, "--input", x, "-o", out); r.Code != 0 ||
+		!strings.Contains(r.Stdout, "1 operation, 2 multiplications") {
+		t.Fatalf("%d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	if y := outputsOf(t, out, "fc"); !slices.Equal(y, []float64{25}) {
 		t.Errorf("3*3 + 4*4 is %v", y)
 	}
-	if r := refrun(t, "info", "--graph", path); r.code != 0 || strings.Contains(r.stdout, "opset") ||
-		!strings.Contains(r.stdout, "parameters   2\n") {
-		t.Errorf("info: %d: %s%s", r.code, r.stdout, r.stderr)
+	if r := refrun(t, "info", "--graph", path); r.Code != 0 || strings.Contains(r.Stdout, "opset") ||
+		!strings.Contains(r.Stdout, "parameters   2\n") {
+		t.Errorf("info: %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	refrun(t, "run", "--graph", path, "--onnx", path).refused(t, "run", "--graph: want it, or --onnx, one of them")
-	refrun(t, "run", "--graph", "nowhere.json").refused(t, "run",
+	refrun(t, "run", "--graph", path, "--onnx", path).Refused(t, "run", "--graph: want it, or --onnx, one of them")
+	refrun(t, "run", "--graph", "nowhere.json").Refused(t, "run",
 		"nowhere.json: no such file or directory: want a network of docs/FORMATS.md")
-	refrun(t, "run", "--graph", x).refused(t, "run", x+": want a JSON object...")
+	refrun(t, "run", "--graph", x).Refused(t, "run", x+": want a JSON object...")
 }
 
 // TestModelCheck: what PyTorch returned passes, the same with a fault fails, and a layer that is wrong is named.
@@ -221,7 +223,7 @@ func TestModelCheck(t *testing.T) {
 			names, of = append(names, name), append(of, x)
 		}
 		os.Remove(path)
-		if err := writeOutputs(path, names, of); err != nil {
+		if err := model.WriteOutputs(path, names, of); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -229,10 +231,11 @@ func TestModelCheck(t *testing.T) {
 	write(dev, map[string]*tensor.Tensor{"anything": y})
 	report, junit := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.xml")
 	r := refrun(t, append(args, "--output", dev, "--report", report, "--junit", junit)...)
-	has(t, "check", r.decode(t), object{"model": word, "verdict": word, "reason": word, "claim": word, "text": word,
-		"isa": word, "threads": number, "seconds": number, "peak_bytes": number})
-	if v := r.decode(t)["verdict"]; r.code != 0 || v != "PASS-CONFORMING" {
-		t.Errorf("%d, %v: %v", r.code, v, r.decode(t)["reason"])
+	clitest.Has(t, "check", r.Decode(t), object{"model": word, "verdict": word, "reason": word, "claim": word,
+		"text": word,
+		"isa":  word, "threads": number, "seconds": number, "peak_bytes": number})
+	if v := r.Decode(t)["verdict"]; r.Code != 0 || v != "PASS-CONFORMING" {
+		t.Errorf("%d, %v: %v", r.Code, v, r.Decode(t)["reason"])
 	}
 	for _, path := range []string{report, junit} {
 		if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), "PASS-CONFORMING") && path == report {
@@ -241,18 +244,18 @@ func TestModelCheck(t *testing.T) {
 	}
 	page, err := os.ReadFile(report)
 	if again := "<th>Command</th><td>refrun check --onnx " + m + " --input " + in + " --output " + dev + "</td>"; err !=
-		nil || !strings.Contains(string(page), again) || !strings.Contains(string(page), "<footer>refrun "+version) {
+		nil || !strings.Contains(string(page), again) || !strings.Contains(string(page), "<footer>refrun "+cli.Version) {
 		t.Errorf("no %q in the page, or no version (%v)", again, err)
 	}
 	y.Data[3] += 1e-3
 	write(dev, map[string]*tensor.Tensor{"linear": y})
-	if r := refrun(t, append(args, "--output", dev)...); r.code != 1 {
-		t.Errorf("an output that is off by a thousandth: %d", r.code)
+	if r := refrun(t, append(args, "--output", dev)...); r.Code != 1 {
+		t.Errorf("an output that is off by a thousandth: %d", r.Code)
 	}
 	write(layers, map[string]*tensor.Tensor{"linear": y, "stranger": y})
-	if r := refrun(t, append(args, "--layers", layers)...); r.code != 1 || r.decode(t)["first_layer"] != "linear" ||
-		!strings.Contains(r.stdout, "no values of the network: stranger") {
-		t.Errorf("with layers: %d, %v", r.code, r.decode(t)["first_layer"])
+	if r := refrun(t, append(args, "--layers", layers)...); r.Code != 1 || r.Decode(t)["first_layer"] != "linear" ||
+		!strings.Contains(r.Stdout, "no values of the network: stranger") {
+		t.Errorf("with layers: %d, %v", r.Code, r.Decode(t)["first_layer"])
 	}
 	for _, k := range []struct {
 		args []string
@@ -269,64 +272,35 @@ func TestModelCheck(t *testing.T) {
 		{[]string{"--layers", in},
 			"--layers: " + in + ": 3 tensors, and none has the name of a value of the network: want such as ..."},
 	} {
-		refrun(t, append(args[:len(args)-1:len(args)-1], k.args...)...).refused(t, "check", k.want)
+		refrun(t, append(args[:len(args)-1:len(args)-1], k.args...)...).Refused(t, "check", k.want)
 	}
-	refrun(t, "check", "--output", dev).refused(t, "check", "--input, --output: want --onnx or --graph as well")
+	refrun(t, "check", "--output", dev).Refused(t, "check", "--input, --output: want --onnx or --graph as well")
 }
 
 // TestModelVerbs: a network is planned and studied, and probes for it are what run takes.
 func TestModelVerbs(t *testing.T) {
 	m, in := fixture(t, "painn")
-	r := refrun(t, "plan", "--onnx", m, "--input", in, "--seconds", "0.01", "--json").decode(t)
-	has(t, "plan", r, object{"kernels": []any{object{"name": word, "op": word, "kernel": word}}, "flops": number,
+	r := refrun(t, "plan", "--onnx", m, "--input", in, "--seconds", "0.01", "--json").Decode(t)
+	clitest.Has(t, "plan", r, object{"kernels": []any{object{"name": word, "op": word, "kernel": word}}, "flops": number,
 		"arena_bytes": number, "weight_bytes": number})
-	r = refrun(t, "study", "--onnx", m, "--input", in, "--json").decode(t)
-	has(t, "study", r,
+	r = refrun(t, "study", "--onnx", m, "--input", in, "--json").Decode(t)
+	clitest.Has(t, "study", r,
 		object{"model": word, "rows": []any{object{"twin": word, "max_abs": number, "rms_over_std": number}}})
 	dir := filepath.Join(t.TempDir(), "probes")
-	files := refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir, "--json").decode(t)["files"].([]any)
+	files := refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir, "--json").Decode(t)["files"].([]any)
 	if len(files) != 7 {
 		t.Fatalf("%d probes", len(files))
 	}
 	for _, f := range files {
-		if r := refrun(t, "run", "--onnx", m, "--input", f.(string)); r.code != 0 {
-			t.Errorf("%s: %s", f, r.stderr)
+		if r := refrun(t, "run", "--onnx", m, "--input", f.(string)); r.Code != 0 {
+			t.Errorf("%s: %s", f, r.Stderr)
 		}
 	}
-	refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir).refused(t, "probe",
+	refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir).Refused(t, "probe",
 		"-o: "+dir+": holds 7 files: want a folder that is new or empty")
-	refrun(t, "probe", "--onnx", m, "-o", dir+"2").refused(t, "probe", "--input: z: whole numbers: want them given")
-	refrun(t, "plan", "--onnx", m, "--precision", "float64").refused(t, "plan",
+	refrun(t, "probe", "--onnx", m, "-o", dir+"2").Refused(t, "probe", "--input: z: whole numbers: want them given")
+	refrun(t, "plan", "--onnx", m, "--precision", "float64").Refused(t, "plan",
 		"--precision: float64: is evaluated by definition: want another precision")
-}
-
-// modelPairs are what is concluded of networks.
-func layerPairs() []pair {
-	return []pair{
-		{"--layers: no values of the network: a", fmt.Sprint(layerNotes([]string{"a"})), fmt.Sprint(layerNotes(nil))},
-	}
-}
-
-func evaluationPairs() []pair {
-	ran := func(r modelReport) string { return printed(func(c *command) { c.printEvaluation(r) }) }
-	return []pair{
-		{"sizes depend on the numbers of input x", ran(modelReport{Fixed: []string{"x"}}), ran(modelReport{})},
-	}
-}
-
-func modelPairs() []pair {
-	said := func(o modelInfo) string { return printed(func(c *command) { c.printModel(o) }) }
-	return []pair{
-		{"an unknown program", said(modelInfo{}), said(modelInfo{Producer: "pytorch"})},
-		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}),
-			said(modelInfo{Supported: true})},
-		{"unsupported  Loop", said(modelInfo{reasons: []string{"Loop"}}), said(modelInfo{Supported: true})},
-		{"parameters   5\nFLOPs        8 in one evaluation", said(modelInfo{Supported: true, Parameters: 5, FLOPs: 8}),
-			said(modelInfo{Parameters: 5, FLOPs: 8})},
-		{"not judged   prod: check skips what has them", said(modelInfo{Supported: true, NotJudged: []string{"prod"}}),
-			said(modelInfo{Supported: true})},
-		{"operations   2:", said(modelInfo{Supported: true, Nodes: 2}), said(modelInfo{Nodes: 2})},
-	}
 }
 
 // hostileModels are files that are no networks, or ask for more than they are worth.

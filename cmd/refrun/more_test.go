@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -20,39 +21,6 @@ func tensorsFile(t *testing.T, name string, tensors ...*safetensors.Tensor) {
 	defer f.Close()
 	if err := safetensors.Write(f, tensors, nil); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestServeMore: a request that takes more memory than there is is refused in one line of the answer, and the next one
-// is served; a message that is longer ends it.
-func TestServeMore(t *testing.T) {
-	ones := func(name string, shape ...int) *safetensors.Tensor {
-		return servedTensor(t, name, shape, func(int) float64 { return 1 })
-	}
-	net := `{"inputs": [{"name": "x", "shape": [1,1]}], "nodes": [{"op": "expand", "name": "a", "in": ["x"], ` +
-		`"attributes": {"size": [8192, 8192]}}, {"op": "relu", "name": "y", "in": ["a"]}], "outputs": ["y"]}`
-	small := ones("input", 1, 1, 2, 2)
-	answers, r := servedWith(t, []string{"--memory", "64MB"}, openServed(t, map[string]string{}),
-		message(t, map[string]string{"do": "apply"}, ones("input", 1, 1, 2048, 2048)), message(t, map[string]string{
-			"do": "run", "rollout": `{"num_timesteps": 100000, "num_realizations": 100}`,
-		}, ones("start", 1, 2, 2)), message(t, map[string]string{"do": "open", "id": "net", "graph": net}),
-		message(t, map[string]string{"do": "open", "id": "exact", "graph": net, "precision": "float64"}),
-		message(t, map[string]string{"do": "apply", "id": "exact"}, ones("x", 1, 1)),
-		message(t, map[string]string{"do": "apply"}, small), binary.LittleEndian.AppendUint64(nil, 1<<30))
-	const most = " of memory: want at most 64 MB, which --memory says"
-	if r.code != exitUsage || r.stderr != "refrun serve: stdin: a message of 1073741824 bytes: it takes 1.07 GB"+most+
-		"\n" || len(answers) != 7 {
-		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
-	}
-	for i, want := range []string{"", "input: states of an engine batch: 1 of 1x2048x2048 numbers: a step takes 101 MB",
-		"trajectory: [100 100000 1 2 2]: it takes 160 MB", "a: with output [8192 8192] the graph takes 1.07 GB", "",
-		"a: with output [8192 8192] the graph takes 537 MB", ""} {
-		if want != "" {
-			want += most
-		}
-		if said := answers[i].Metadata["error"]; !strings.HasPrefix(said, want) || want == "" && said != "" {
-			t.Errorf("request %d: %q, want %q", i, said, want)
-		}
 	}
 }
 
@@ -71,12 +39,12 @@ func TestMoreThanThereIs(t *testing.T) {
 	refused := func(args string, parts ...string) {
 		t.Helper()
 		r := refrun(t, append(strings.Fields(args+" "+most), "--quiet")...)
-		if wrong := judgeHostile(r.code, "", r.stderr); wrong != "" {
+		if wrong := judgeHostile(r.Code, "", r.Stderr); wrong != "" {
 			t.Errorf("%s: %s", args, wrong)
 		}
 		for _, part := range append(parts, " of memory: want at most 200 MB, which --memory says") {
-			if !strings.Contains(r.stderr, part) {
-				t.Errorf("%s: %q, want %q in it", args, r.stderr, part)
+			if !strings.Contains(r.Stderr, part) {
+				t.Errorf("%s: %q, want %q in it", args, r.Stderr, part)
 			}
 		}
 		n++
@@ -131,14 +99,14 @@ func TestMoreThanThereIs(t *testing.T) {
 	refused("molecule x.xyz --graph energy.json", "a: with output [8192 8192]")
 	put("sum.json", net, small, `{"op": "expand", "name": "a", "in": ["x"], "attributes": {"size": [1, 8388608]}}, `+
 		`{"op": "sum", "name": "y", "in": ["a"], "attributes": {"dim": [1], "keepdim": true}}`)
-	tensorsFile(t, "kernel.safetensors", servedTensor(t, "x", []int{1, 1}, func(int) float64 { return 1 }),
-		servedTensor(t, "output", []int{1, 1}, func(int) float64 { return 1 << 23 }))
+	tensorsFile(t, "kernel.safetensors", clitest.ServedTensor(t, "x", []int{1, 1}, func(int) float64 { return 1 }),
+		clitest.ServedTensor(t, "output", []int{1, 1}, func(int) float64 { return 1 << 23 }))
 	refused("kernel kernel.safetensors --graph sum.json", "a.output: with output [1 8388608]")
 	if r := refrun(t, "check", "--graph", "sum.json", "--input", "x=kernel.safetensors:x", "--output",
-		"y=kernel.safetensors:output", "--memory", "200MB"); r.code != exitNoPower ||
-		!strings.Contains(strings.Join(strings.Fields(r.stdout), " "),
+		"y=kernel.safetensors:output", "--memory", "200MB"); r.Code != cli.ExitNoPower ||
+		!strings.Contains(strings.Join(strings.Fields(r.Stdout), " "),
 			"UNJUDGED y: a.output: with output [1 8388608] the graph takes ") {
-		t.Errorf("check --graph: exit code %d, %q %q", r.code, r.stdout, r.stderr)
+		t.Errorf("check --graph: exit code %d, %q %q", r.Code, r.Stdout, r.Stderr)
 	}
 	if err := os.Mkdir("chain", 0o777); err != nil {
 		t.Fatal(err)
@@ -148,19 +116,19 @@ func TestMoreThanThereIs(t *testing.T) {
 		{"op": "avg_pool2d", "name": "down", "in": ["up"], "attributes": {"kernel_size": 1024}}]},
 		"rollout": {"num_timesteps": 3, "num_realizations": 1}, "weights_seed": 1}`)
 	tensorsFile(t, "chain/trajectory.safetensors",
-		servedTensor(t, "trajectory", []int{1, 3, 1, 4, 4}, func(i int) float64 { return float64(i%16) / 16 }))
+		clitest.ServedTensor(t, "trajectory", []int{1, 3, 1, 4, 4}, func(i int) float64 { return float64(i%16) / 16 }))
 	refused("check --case chain", "up.output: with output [1 1 4096 4096]")
 	put("spec.json", `{"operators": 2, "operator": {"grid_size": 2048, "num_layers": 2, "base_channels": 16}, `+
 		`"rollout": {"num_timesteps": 3, "num_realizations": 2}, "space": {"operator.noise_scale": {"log": [0.01, `+
 		`0.3]}}}`)
-	if r := refrun(t, "dataset", "plan", "spec.json", "-o", "set", "--rate", "10"); r.code != exitOK {
-		t.Fatal(r.stderr)
+	if r := refrun(t, "dataset", "plan", "spec.json", "-o", "set", "--rate", "10"); r.Code != cli.ExitOK {
+		t.Fatal(r.Stderr)
 	}
 	refused("dataset run set", "set: unit ")
 	for _, bad := range []string{"0", "much", "-1GB", "8XB", ""} {
-		if r := refrun(t, "info", "--memory="+bad); judgeHostile(r.code, r.stdout, r.stderr) != "" ||
-			!strings.Contains(r.stderr, "memory") {
-			t.Errorf("--memory %q: exit code %d, %q", bad, r.code, r.stderr)
+		if r := refrun(t, "info", "--memory="+bad); judgeHostile(r.Code, r.Stdout, r.Stderr) != "" ||
+			!strings.Contains(r.Stderr, "memory") {
+			t.Errorf("--memory %q: exit code %d, %q", bad, r.Code, r.Stderr)
 		}
 	}
 	t.Logf("%d refused", n)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestPipe: a pipe that nobody writes to, and a device without an end, keep
@@ -17,7 +19,7 @@ func TestPipe(t *testing.T) {
 			"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o666) },
 			"device": func(path string) error { return os.Symlink("/dev/zero", path) },
 		} {
-			dir := newFolder(t).write()
+			dir := clitest.NewFolder(t).Write()
 			path := filepath.Join(dir, name)
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -25,9 +27,9 @@ func TestPipe(t *testing.T) {
 			if err := make(path); err != nil {
 				t.Fatal(what, err)
 			}
-			oneStep(t, dir).refused(t, "run", path+": is a "+what+": want ...")
+			oneStep(t, dir).Refused(t, "run", path+": is a "+what+": want ...")
 			if name == "trajectory.safetensors" {
-				refrun(t, "compare", dir, dir).refused(t, "compare", path+": ...want a regular file")
+				refrun(t, "compare", dir, dir).Refused(t, "compare", path+": ...want a regular file")
 			}
 		}
 	}
@@ -36,6 +38,6 @@ func TestPipe(t *testing.T) {
 		if err := syscall.Mkfifo(path, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		refrun(t, "compare", path, path).refused(t, "compare", path+": file: a pipe: want a regular file")
+		refrun(t, "compare", path, path).Refused(t, "compare", path+": file: a pipe: want a regular file")
 	}
 }

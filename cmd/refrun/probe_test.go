@@ -4,18 +4,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestProbe writes probes, lets refrun itself be the device that runs them, and
 // checks its answers.
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	dir, out := newFolder(t).write(), filepath.Join(t.TempDir(), "probes")
+	dir, out := clitest.NewFolder(t).Write(), filepath.Join(t.TempDir(), "probes")
 	r := refrun(t, "probe", "--case", dir, "-o", out, "--json")
-	if r.code != 0 || r.stderr != "" {
-		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+	if r.Code != 0 || r.Stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", r.Code, r.Stderr)
 	}
-	files := r.decode(t)["files"].([]any)
+	files := r.Decode(t)["files"].([]any)
 	folders := map[string]bool{}
 	for _, f := range files {
 		folders[filepath.Dir(f.(string))] = true
@@ -25,22 +27,22 @@ func TestProbe(t *testing.T) {
 	}
 	for folder := range folders {
 		answer := filepath.Join(folder, "trajectory.safetensors")
-		if r := refrun(t, "run", "--case", folder, "-o", answer, "--force", "--allow-nonfinite", "--quiet"); r.code != 0 {
-			t.Fatalf("%s: run: exit code %d, stderr %q", folder, r.code, r.stderr)
+		if r := refrun(t, "run", "--case", folder, "-o", answer, "--force", "--allow-nonfinite", "--quiet"); r.Code != 0 {
+			t.Fatalf("%s: run: exit code %d, stderr %q", folder, r.Code, r.Stderr)
 		}
-		if r := refrun(t, "check", "--case", folder); r.code != 0 {
-			t.Errorf("%s: exit code %d, %s\n%s", folder, r.code, r.stderr, r.stdout)
+		if r := refrun(t, "check", "--case", folder); r.Code != 0 {
+			t.Errorf("%s: exit code %d, %s\n%s", folder, r.Code, r.Stderr, r.Stdout)
 		}
 	}
 
-	refrun(t, "probe", "--case", dir, "-o", out).refused(t, "probe",
+	refrun(t, "probe", "--case", dir, "-o", out).Refused(t, "probe",
 		"-o: "+out+": holds 2 files: want a folder that is new or empty")
-	refrun(t, "probe", "-o", out).refused(t, "probe", "--case: want the folder of a case")
-	refrun(t, "probe", "--case", dir).refused(t, "probe", "-o: want the folder to write the probes to")
-	refrun(t, "probe", "--case", dir, "-o", dir+"/case.json").refused(t, "probe",
+	refrun(t, "probe", "-o", out).Refused(t, "probe", "--case: want the folder of a case")
+	refrun(t, "probe", "--case", dir).Refused(t, "probe", "-o: want the folder to write the probes to")
+	refrun(t, "probe", "--case", dir, "-o", dir+"/case.json").Refused(t, "probe",
 		"-o: "+dir+"/case.json: not a directory: want a folder that is new or empty")
-	if r := refrun(t, "probe", "--case", dir, "-o", out+"2"); r.code != 0 || !strings.Contains(r.stdout,
-		"integers/case.json\n") || !strings.Contains(r.stdout, "refrun check --case FOLDER") {
-		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
+	if r := refrun(t, "probe", "--case", dir, "-o", out+"2"); r.Code != 0 || !strings.Contains(r.Stdout,
+		"integers/case.json\n") || !strings.Contains(r.Stdout, "refrun check --case FOLDER") {
+		t.Errorf("exit code %d, text\n%s", r.Code, r.Stdout)
 	}
 }

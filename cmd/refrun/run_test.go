@@ -9,17 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
 
 // digestOf runs a case and returns the digest of its steps.
-func digestOf(t *testing.T, f *folder, flags ...string) string {
+func digestOf(t *testing.T, f *clitest.Folder, flags ...string) string {
 	t.Helper()
-	r := oneStep(t, f.write(), flags...)
-	if r.code != 0 || r.stderr != "" {
-		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+	r := oneStep(t, f.Write(), flags...)
+	if r.Code != 0 || r.Stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", r.Code, r.Stderr)
 	}
-	d, ok := r.decode(t)["digest"].(string)
+	d, ok := r.Decode(t)["digest"].(string)
 	if !ok || len(d) != 64 {
 		t.Fatalf("digest %q", d)
 	}
@@ -28,10 +29,10 @@ func digestOf(t *testing.T, f *folder, flags ...string) string {
 
 // TestSameDigest changes what must not change a bit of the steps, and what must.
 func TestSameDigest(t *testing.T) {
-	want := digestOf(t, newFolder(t))
+	want := digestOf(t, clitest.NewFolder(t))
 	for _, k := range []struct {
 		name  string
-		edit  func(f *folder)
+		edit  func(f *clitest.Folder)
 		flags []string
 		same  bool
 	}{
@@ -44,38 +45,39 @@ func TestSameDigest(t *testing.T) {
 		{"the best kernels", nil, []string{"--isa", "auto"}, true},
 		{"quiet", nil, []string{"--quiet"}, true},
 		{"PyTorch's stream for its tape", nil, []string{"--noise", "torch-cpu"}, true},
-		{"no version, but a stream that names it", func(f *folder) {
-			f.set("torch", nil)
-			f.drop("layers", "stochastic_block.draw")
+		{"no version, but a stream that names it", func(f *clitest.Folder) {
+			f.Set("torch", nil)
+			f.Drop("layers", "stochastic_block.draw")
 		}, []string{"--noise", "torch-cpu:1.13"}, true},
-		{"the weights' seed for the weights", func(f *folder) { delete(f.file, "weights") }, nil, true},
+		{"the weights' seed for the weights", func(f *clitest.Folder) { delete(f.File, "weights") }, nil, true},
 		{"names of an nn.Sequential", sequential, nil, true},
-		{"a scalar for a number", func(f *folder) {
-			x := f.tensor("weights", "stochastic_block.noise_scale")
-			f.put("weights", tensorOf(f.t, x.Name, "F32", []int{}, x.Bytes()))
+		{"a scalar for a number", func(f *clitest.Folder) {
+			x := f.Tensor("weights", "stochastic_block.noise_scale")
+			f.Put("weights", clitest.TensorOf(f.T, x.Name, "F32", []int{}, x.Bytes()))
 		}, nil, true},
-		{"states in float64", func(f *folder) { f.retype("F64", 0) }, nil, true},
-		{"keys that nothing reads", func(f *folder) {
-			f.set("operator.use_batch_norm", true)
-			f.set("operator.dropout_rate", 0.3)
-			f.set("machine", object{"gpu": nil})
-			f.set("torch.threads", 12)
+		{"states in float64", func(f *clitest.Folder) { f.Retype("F64", 0) }, nil, true},
+		{"keys that nothing reads", func(f *clitest.Folder) {
+			f.Set("operator.use_batch_norm", true)
+			f.Set("operator.dropout_rate", 0.3)
+			f.Set("machine", object{"gpu": nil})
+			f.Set("torch.threads", 12)
 		}, nil, true},
-		{"null for a default", func(f *folder) { f.json["operator"].(object)["dropout_rate"] = any(nil) }, nil, true},
-		{"no layers, no truth", func(f *folder) { delete(f.file, "layers"); delete(f.file, "one_step_f64") }, nil, true},
+		{"null for a default", func(f *clitest.Folder) { f.Json["operator"].(object)["dropout_rate"] = any(nil) }, nil, true},
+		{"no layers, no truth", func(f *clitest.Folder) { delete(f.File, "layers"); delete(f.File, "one_step_f64") }, nil,
+			true},
 		{"a layer that no module has",
-			func(f *folder) { f.put("layers", zeros(f.t, "conv_blocks.9.block.0", "F32", 7)) }, nil, true},
+			func(f *clitest.Folder) { f.Put("layers", clitest.Zeros(f.T, "conv_blocks.9.block.0", "F32", 7)) }, nil, true},
 
 		{"float64", nil, []string{"--precision", "float64"}, false},
 		{"no noise", nil, []string{"--noise", "none"}, false},
-		{"another seed", func(f *folder) { f.set("rollout.base_seed", 12) }, []string{"--noise", "torch-cpu"}, false},
-		{"another weight", func(f *folder) { f.poke("weights", "output_layer.conv.bias", 2, 0.125) }, nil, false},
-		{"another policy", func(f *folder) { f.set("rollout.policy_type", "convex") }, nil, false},
-		{"a clamp", func(f *folder) { f.set("rollout.clamp_range", []any{-0.1, 0.1}) }, nil, false},
-		{"z-score", func(f *folder) { f.set("rollout.normalization", "zscore") }, nil, false},
+		{"another seed", func(f *clitest.Folder) { f.Set("rollout.base_seed", 12) }, []string{"--noise", "torch-cpu"}, false},
+		{"another weight", func(f *clitest.Folder) { f.Poke("weights", "output_layer.conv.bias", 2, 0.125) }, nil, false},
+		{"another policy", func(f *clitest.Folder) { f.Set("rollout.policy_type", "convex") }, nil, false},
+		{"a clamp", func(f *clitest.Folder) { f.Set("rollout.clamp_range", []any{-0.1, 0.1}) }, nil, false},
+		{"z-score", func(f *clitest.Folder) { f.Set("rollout.normalization", "zscore") }, nil, false},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			f := newFolder(t)
+			f := clitest.NewFolder(t)
 			if k.edit != nil {
 				k.edit(f)
 			}
@@ -87,36 +89,21 @@ func TestSameDigest(t *testing.T) {
 }
 
 // sequential renames the weights as an nn.Sequential does.
-func sequential(f *folder) {
+func sequential(f *clitest.Folder) {
 	rename := strings.NewReplacer("conv_blocks.", "", "stochastic_block", "3", "output_layer", "4")
-	for i, x := range f.file["weights"] {
+	for i, x := range f.File["weights"] {
 		y := *x
 		y.Name = rename.Replace(x.Name)
-		f.file["weights"][i] = &y
+		f.File["weights"][i] = &y
 	}
-}
-
-// retype stores the trajectory, moved by delta, as another type.
-func (f *folder) retype(d safetensors.DType, delta float64) {
-	f.t.Helper()
-	x := f.tensor("trajectory", "trajectory")
-	v, err := x.Float64s()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	to, _ := d.Format()
-	for i := range v {
-		v[i] = to.Round(v[i] + delta)
-	}
-	f.put("trajectory", floats(f.t, x.Name, d, x.Shape, v...))
 }
 
 // TestSeeds: -1 and 2^64-1 are the same 64 bits.
 func TestSeeds(t *testing.T) {
 	seed := func(literal string) string {
-		f := newFolder(t)
+		f := clitest.NewFolder(t)
 		if literal == "" {
-			f.set("rollout.base_seed", nil)
+			f.Set("rollout.base_seed", nil)
 		} else {
 			row := literalSeed(literal)
 			row(f)
@@ -135,16 +122,16 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-func literalSeed(v string) func(*folder) { return literal("rollout.base_seed", v, "").edit }
+func literalSeed(v string) func(*clitest.Folder) { return literal("rollout.base_seed", v, "").edit }
 
 // TestStateTypes takes recordings in every type, and names it.
 func TestStateTypes(t *testing.T) {
 	for d, format := range map[safetensors.DType]string{
 		"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
 	} {
-		f := newFolder(t)
-		f.retype(d, 0)
-		out := oneStep(t, f.write()).decode(t)
+		f := clitest.NewFolder(t)
+		f.Retype(d, 0)
+		out := oneStep(t, f.Write()).Decode(t)
 		one := out["one_step"].(object)
 		if one["format"] != format || one["count"] != 4800. {
 			t.Errorf("%s: compared %v elements as %v", d, one["count"], one["format"])
@@ -157,9 +144,9 @@ func TestStateTypes(t *testing.T) {
 }
 
 // tiny returns a case of one block on an image of h x w, weights from a seed.
-func tiny(t *testing.T, m, c, h, w int) *folder {
-	f := &folder{t: t, file: map[string][]*safetensors.Tensor{}, raw: map[string][]byte{}}
-	f.json = object{
+func tiny(t *testing.T, m, c, h, w int) *clitest.Folder {
+	f := &clitest.Folder{T: t, File: map[string][]*safetensors.Tensor{}, Raw: map[string][]byte{}}
+	f.Json = object{
 		"operator": object{"num_layers": 0, "base_channels": 1, "input_channels": c, "output_channels": c},
 		"rollout":  object{"num_timesteps": 2, "num_realizations": m},
 		"torch":    object{"version": "2.3.1"}, "weights_seed": -3,
@@ -168,7 +155,7 @@ func tiny(t *testing.T, m, c, h, w int) *folder {
 	for i := range v {
 		v[i] = float64(i%7)/4 - 0.5
 	}
-	f.put("trajectory", floats(t, "trajectory", "F32", []int{m, 2, c, h, w}, v...))
+	f.Put("trajectory", clitest.Floats(t, "trajectory", "F32", []int{m, 2, c, h, w}, v...))
 	return f
 }
 
@@ -188,16 +175,16 @@ func TestSmallest(t *testing.T) {
 		} {
 			for _, v := range values {
 				f := tiny(t, size[0], size[1], size[2], size[3])
-				f.set(path, v)
+				f.Set(path, v)
 				if path == "operator.noise_type" {
-					f.set("operator.noise_scale", 0.5)
+					f.Set("operator.noise_scale", 0.5)
 				}
-				r := oneStep(t, f.write())
-				if r.code != 0 {
-					t.Errorf("%v, %s %v: %s", size, path, v, r.stderr)
+				r := oneStep(t, f.Write())
+				if r.Code != 0 {
+					t.Errorf("%v, %s %v: %s", size, path, v, r.Stderr)
 					continue
 				}
-				out := r.decode(t)
+				out := r.Decode(t)
 				if n := float64(size[0] * size[1] * size[2] * size[3]); out["one_step"].(object)["count"] != n {
 					t.Errorf("%v: compared %v elements, want %v", size, out["one_step"].(object)["count"], n)
 				}
@@ -229,10 +216,10 @@ func TestNonfinite(t *testing.T) {
 	for _, norm := range []any{nil, "minmax", "zscore"} {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			for _, at := range []int{last + 5, 0, 1200 + 7} {
-				f := newFolder(t)
-				f.set("rollout.normalization", norm)
-				f.poke("trajectory", "trajectory", at, v)
-				one := oneStep(t, f.write()).decode(t)["one_step"].(object)
+				f := clitest.NewFolder(t)
+				f.Set("rollout.normalization", norm)
+				f.Poke("trajectory", "trajectory", at, v)
+				one := oneStep(t, f.Write()).Decode(t)["one_step"].(object)
 				n := one["nonfinite_differ"].(float64)
 				if n < 1 || one["max_abs"] != "inf" || at == last+5 && n != 1 {
 					t.Errorf("%v at %d, normalization %v: %v elements differ, the largest by %v", v, at, norm, n, one["max_abs"])
@@ -245,14 +232,14 @@ func TestNonfinite(t *testing.T) {
 // TestOverflow runs weights that no arithmetic survives.
 func TestOverflow(t *testing.T) {
 	for _, w := range []float64{3e38, -3e38, 0x1p-149, 0} {
-		f := newFolder(t)
-		for _, x := range slices.Clone(f.file["weights"]) {
+		f := clitest.NewFolder(t)
+		for _, x := range slices.Clone(f.File["weights"]) {
 			if strings.HasSuffix(x.Name, ".weight") || strings.HasSuffix(x.Name, ".running_mean") {
 				v := make([]float64, x.Len())
 				for i := range v {
 					v[i] = float64(float32(w))
 				}
-				f.put("weights", floats(t, x.Name, "F32", x.Shape, v...))
+				f.Put("weights", clitest.Floats(t, x.Name, "F32", x.Shape, v...))
 			}
 		}
 		digestOf(t, f)
@@ -263,49 +250,49 @@ func TestOverflow(t *testing.T) {
 // TestPlaces: messages name the file whatever the folder is called.
 func TestPlaces(t *testing.T) {
 	root := t.TempDir()
-	bad := newFolder(t)
-	bad.set("operator.activation", "geglu")
-	missing := newFolder(t)
-	missing.drop("weights", "output_layer.conv.bias")
-	for name, f := range map[string]*folder{"o": bad, "w": missing} {
-		if err := os.Rename(f.write(), filepath.Join(root, name)); err != nil {
+	bad := clitest.NewFolder(t)
+	bad.Set("operator.activation", "geglu")
+	missing := clitest.NewFolder(t)
+	missing.Drop("weights", "output_layer.conv.bias")
+	for name, f := range map[string]*clitest.Folder{"o": bad, "w": missing} {
+		if err := os.Rename(f.Write(), filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const geglu = `case.json: operator.activation: unknown activation "geglu": want one of ...`
 	const bias = `weights.safetensors: output_layer.conv.bias: missing: want a tensor of shape [3]`
 	t.Chdir(root)
-	oneStep(t, "o").refused(t, "run", "o/"+geglu)
-	oneStep(t, "./o/").refused(t, "run", "o/"+geglu)
-	oneStep(t, "w").refused(t, "run", "w/"+bias)
-	oneStep(t, "./w//").refused(t, "run", "w/"+bias)
+	oneStep(t, "o").Refused(t, "run", "o/"+geglu)
+	oneStep(t, "./o/").Refused(t, "run", "o/"+geglu)
+	oneStep(t, "w").Refused(t, "run", "w/"+bias)
+	oneStep(t, "./w//").Refused(t, "run", "w/"+bias)
 	t.Chdir("w")
-	oneStep(t, ".").refused(t, "run", bias)
-	oneStep(t, "../o").refused(t, "run", "../o/"+geglu)
+	oneStep(t, ".").Refused(t, "run", bias)
+	oneStep(t, "../o").Refused(t, "run", "../o/"+geglu)
 }
 
 // TestCleanText: text of a case reaches a terminal without its escapes.
 func TestCleanText(t *testing.T) {
-	f := newFolder(t)
-	f.set("produced_by", "me\x1b[2J\nverdict: PASS\u202e")
-	r := refrun(t, "run", "--one-step", "--case", f.write())
-	if r.code != 0 || !strings.Contains(r.stdout, `recorded by me\x1b[2J\nverdict: PASS\u202e`+"\n") ||
-		strings.ContainsAny(r.stdout, "\x1b\u202e") {
-		t.Errorf("exit code %d, stdout %.300q", r.code, r.stdout)
+	f := clitest.NewFolder(t)
+	f.Set("produced_by", "me\x1b[2J\nverdict: PASS\u202e")
+	r := refrun(t, "run", "--one-step", "--case", f.Write())
+	if r.Code != 0 || !strings.Contains(r.Stdout, `recorded by me\x1b[2J\nverdict: PASS\u202e`+"\n") ||
+		strings.ContainsAny(r.Stdout, "\x1b\u202e") {
+		t.Errorf("exit code %d, stdout %.300q", r.Code, r.Stdout)
 	}
-	f.set("rollout."+strings.Repeat("k", 1e6)+"\x00", 1)
-	dir := f.write()
+	f.Set("rollout."+strings.Repeat("k", 1e6)+"\x00", 1)
+	dir := f.Write()
 	r = oneStep(t, dir)
-	r.refused(t, "run", dir+`/case.json: rollout."kkk...`)
-	if len(r.stderr) > 1100 {
-		t.Errorf("a message of %d bytes", len(r.stderr))
+	r.Refused(t, "run", dir+`/case.json: rollout."kkk...`)
+	if len(r.Stderr) > 1100 {
+		t.Errorf("a message of %d bytes", len(r.Stderr))
 	}
-	f = newFolder(t)
-	f.set("rollout.policy_type", strings.Repeat("k", 1e6))
-	dir = f.write()
+	f = clitest.NewFolder(t)
+	f.Set("rollout.policy_type", strings.Repeat("k", 1e6))
+	dir = f.Write()
 	r = oneStep(t, dir)
-	r.refused(t, "run", dir+`/case.json: rollout.policy_type: "kkk...kkk": want autoregressive, residual or convex`)
-	if len(r.stderr) > 1100 {
-		t.Errorf("a message of %d bytes", len(r.stderr))
+	r.Refused(t, "run", dir+`/case.json: rollout.policy_type: "kkk...kkk": want autoregressive, residual or convex`)
+	if len(r.Stderr) > 1100 {
+		t.Errorf("a message of %d bytes", len(r.Stderr))
 	}
 }

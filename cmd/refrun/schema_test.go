@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
@@ -282,15 +284,15 @@ func TestReportSchema(t *testing.T) {
 	has(reflect.TypeFor[report.Blind](), items("blind"))
 	has(reflect.TypeFor[report.NoiseReport](), properties["noise"].(map[string]any))
 
-	right := newFolder(t).write()
-	wrong := newFolder(t)
-	wrong.set("rollout.policy_type", "residual")
-	for _, dir := range []string{right, wrong.write()} {
+	right := clitest.NewFolder(t).Write()
+	wrong := clitest.NewFolder(t)
+	wrong.Set("rollout.policy_type", "residual")
+	for _, dir := range []string{right, wrong.Write()} {
 		r := refrun(t, "check", dir, "--json")
-		if r.code == exitUsage {
-			t.Fatal(r.stderr)
+		if r.Code == cli.ExitUsage {
+			t.Fatal(r.Stderr)
 		}
-		v := anObject(t, []byte(r.stdout))
+		v := anObject(t, []byte(r.Stdout))
 		for _, problem := range s.wrong("", s, v) {
 			t.Errorf("%v%s", v["verdict"], problem)
 		}

@@ -4,15 +4,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
 
 // TestStartOfTrajectories: a rollout from a file of trajectories begins with their first states, from any kind of file.
 func TestStartOfTrajectories(t *testing.T) {
-	configured(t, fastConfig)
+	clitest.InFolder(t, fastConfig)
 	digest := func(args ...string) any {
 		t.Helper()
-		return refrun(t, append([]string{"run", "--json", "--config", "run.yaml", "--force"}, args...)...).decode(t)["digest"]
+		return refrun(t, append([]string{"run", "--json", "--config", "run.yaml", "--force"}, args...)...).Decode(t)["digest"]
 	}
 	for _, file := range []string{"t.safetensors", "t.npy", "t.h5"} {
 		digest("--x0", "white:7", "-o", file)
@@ -50,7 +51,7 @@ func TestStartOfTrajectories(t *testing.T) {
 	}
 	r := refrun(t, "run", "--config", "run.yaml", "--realizations", "3", "--x0", "t.npy")
 	said := "first states of trajectories: t.npy: shape [5 3 14 14]: want [3,H,W] or [3,3,H,W]"
-	if !strings.Contains(r.stderr, said) {
-		t.Errorf("stderr %q: want %q", r.stderr, said)
+	if !strings.Contains(r.Stderr, said) {
+		t.Errorf("stderr %q: want %q", r.Stderr, said)
 	}
 }

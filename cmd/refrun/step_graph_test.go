@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -44,9 +45,9 @@ func pendulums(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	put("inputs.safetensors", floats(t, "forcing.push", safetensors.F32, []int{40}, pushes...))
-	put("trajectory.safetensors", floats(t, "initial_condition.angle", safetensors.F32, []int{64}, angles...),
-		floats(t, "initial_condition.speed", safetensors.F32, []int{64}, speeds...))
+	put("inputs.safetensors", clitest.Floats(t, "forcing.push", safetensors.F32, []int{40}, pushes...))
+	put("trajectory.safetensors", clitest.Floats(t, "initial_condition.angle", safetensors.F32, []int{64}, angles...),
+		clitest.Floats(t, "initial_condition.speed", safetensors.F32, []int{64}, speeds...))
 	return dir
 }
 
@@ -57,15 +58,15 @@ func TestStepGraphVerbs(t *testing.T) {
 	t.Parallel()
 	dir := pendulums(t)
 	out := filepath.Join(t.TempDir(), "out.safetensors")
-	whole := refrun(t, "run", "--case", dir, "-o", out, "--json").decode(t)
+	whole := refrun(t, "run", "--case", dir, "-o", out, "--json").Decode(t)
 	if shape, _ := whole["shape"].([]any); len(shape) != 3 || whole["mode"] != "float32/state-float32/noise-none" {
 		t.Errorf("run: shape %v, mode %v", whole["shape"], whole["mode"])
 	}
-	if r := refrun(t, "verify", out); r.code != 0 || !strings.Contains(unfolded(r.stdout), "ok, 41 states") {
+	if r := refrun(t, "verify", out); r.Code != 0 || !strings.Contains(clitest.Unfolded(r.Stdout), "ok, 41 states") {
 		t.Errorf("verify: %+v", r)
 	}
-	if r := refrun(t, "run", "--case", dir, "-o", out, "--resume"); r.code != 0 ||
-		!strings.Contains(unfolded(r.stdout), "already complete") {
+	if r := refrun(t, "run", "--case", dir, "-o", out, "--resume"); r.Code != 0 ||
+		!strings.Contains(clitest.Unfolded(r.Stdout), "already complete") {
 		t.Errorf("resume: %+v", r)
 	}
 	f, err := safetensors.Open(out)
@@ -87,21 +88,21 @@ func TestStepGraphVerbs(t *testing.T) {
 	if err := safetensors.WriteFile(filepath.Join(dir, "trajectory.safetensors"), all, nil); err != nil {
 		t.Fatal(err)
 	}
-	stepped := refrun(t, "run", "--case", dir, "--one-step", "--json").decode(t)
+	stepped := refrun(t, "run", "--case", dir, "--one-step", "--json").Decode(t)
 	if one, _ := stepped["one_step"].(map[string]any); one == nil || one["max_abs"] != 0. || stepped["steps"] != 40. {
 		t.Errorf("one step: %v of %v steps: want none of 40", stepped["one_step"], stepped["steps"])
 	}
 	if r := refrun(t, "run", "--case", dir, "--one-step"); !strings.Contains(
-		unfolded(r.stdout), "step graph of 6 operations",
-	) || !strings.Contains(unfolded(r.stdout), "1 other state compared; they are equal") {
+		clitest.Unfolded(r.Stdout), "step graph of 6 operations",
+	) || !strings.Contains(clitest.Unfolded(r.Stdout), "1 other state compared; they are equal") {
 		t.Errorf("one step: %+v", r)
 	}
-	same := refrun(t, "compare", out+":trajectory.speed", dir+":trajectory.speed", "--json").decode(t)
+	same := refrun(t, "compare", out+":trajectory.speed", dir+":trajectory.speed", "--json").Decode(t)
 	if per, _ := same["per_step"].([]any); len(per) != 41 || same["max_abs"] != 0. {
 		t.Errorf("compare: %d steps, %v: want 41 without a difference", len(per), same["max_abs"])
 	}
-	if r := refrun(t, "check", "--case", dir); r.code != 0 {
-		t.Errorf("check: %d: %s", r.code, r.stdout)
+	if r := refrun(t, "check", "--case", dir); r.Code != 0 {
+		t.Errorf("check: %d: %s", r.Code, r.Stdout)
 	}
 	for _, of := range []struct{ verb, flags, want string }{
 		{"plan", "", "...case.json: step: a graph in place of an operator: want run, check or compare, which take it"},
@@ -123,7 +124,7 @@ func TestStepGraphVerbs(t *testing.T) {
 		{"check", "--weights " + out, "...a step graph has its weights and draws in its case, and no layers: " +
 			"want no --weights, --layers or --tape"},
 	} {
-		refrun(t, append([]string{of.verb, "--case", dir}, strings.Fields(of.flags)...)...).refused(t, of.verb, of.want)
+		refrun(t, append([]string{of.verb, "--case", dir}, strings.Fields(of.flags)...)...).Refused(t, of.verb, of.want)
 	}
 }
 
@@ -132,8 +133,8 @@ func TestStepGraphVerbs(t *testing.T) {
 func TestRecurrentDevice(t *testing.T) {
 	t.Parallel()
 	if r := refrun(t, "check", "--case", filepath.Join("..", "..", "testdata", "steps", "gru_float16"),
-		"--json"); r.code != 0 || !strings.Contains(r.stdout, `"PASS-CONFORMING"`) {
-		t.Errorf("exit code %d: %.400s%s", r.code, r.stdout, r.stderr)
+		"--json"); r.Code != 0 || !strings.Contains(r.Stdout, `"PASS-CONFORMING"`) {
+		t.Errorf("exit code %d: %.400s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
@@ -142,7 +143,7 @@ func TestRecurrentDevice(t *testing.T) {
 func TestScaledResidualDevice(t *testing.T) {
 	t.Parallel()
 	if r := refrun(t, "check", "--case", filepath.Join("..", "..", "testdata", "steps", "beit_bfloat16"),
-		"--json"); r.code != 0 || !strings.Contains(r.stdout, `"PASS-ACCURATE"`) {
-		t.Errorf("exit code %d: %.400s%s", r.code, r.stdout, r.stderr)
+		"--json"); r.Code != 0 || !strings.Contains(r.Stdout, `"PASS-ACCURATE"`) {
+		t.Errorf("exit code %d: %.400s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

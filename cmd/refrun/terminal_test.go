@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+	"github.com/refrun/refrun/cmd/refrun/internal/dataset"
+	"github.com/refrun/refrun/cmd/refrun/internal/setup"
 	"github.com/refrun/refrun/safetensors"
 )
 
@@ -14,90 +17,42 @@ import (
 func TestWidth(t *testing.T) {
 	pages := [][]string{{"help"}}
 	for _, v := range verbs {
-		pages = append(pages, []string{v.name, "--help"})
+		pages = append(pages, []string{v.Name, "--help"})
 	}
-	for _, v := range datasetVerb.parts {
-		pages = append(pages, append(strings.Fields(v.name), "--help"))
+	for _, v := range dataset.Verb.Parts {
+		pages = append(pages, append(strings.Fields(v.Name), "--help"))
 	}
 	for _, args := range pages {
 		refrun(t, args...) // which looks at every text that any test prints
 	}
 }
 
-// TestNarrow: lines break at spaces, below the text of a list's entry; a word stays whole.
-func TestNarrow(t *testing.T) {
-	word := strings.Repeat("x", 90)
-	for line, want := range map[string]string{
-		"short":                   "short",
-		strings.Repeat("ab ", 30): strings.Repeat("ab ", 26) + "ab\n  ab ab ab ",
-		"note     " + strings.Repeat("abcd ", 17): "note     " + strings.Repeat("abcd ", 13) +
-			"abcd\n         abcd abcd abcd ",
-		"  a: " + word + " z":   "  a:\n    " + word + "\n    z",
-		word:                    word,
-		word + " z":             word + "\n  z",
-		"    " + word:           "    " + word,
-		strings.Repeat("é", 80): strings.Repeat("é", 80),
-	} {
-		if got := narrow(line); got != want {
-			t.Errorf("%q:\n%q, want\n%q", line, got, want)
-		}
-	}
-	var out strings.Builder
-	c := &command{stdout: &out}
-	c.say("a")
-	c.say("b\nc")
-	c.say("d")
-	c.ended()
-	if got := out.String(); got != "ab\ncd" {
-		t.Errorf("%q", got)
-	}
-}
-
-// TestNumbers: numbers and times are taken as people write them.
-func TestNumbers(t *testing.T) {
-	for text, want := range map[string]string{
-		"1e6": "1000000", "2.5e3": "2500", "500": "500", "1.0": "1", "1e-3": "", "x": "x", "0x10": "0x10",
-	} {
-		got, ok := readCount(text)
-		if ok && got != want || !ok && want != "" {
-			t.Errorf("%s: %q %v, want %q", text, got, ok, want)
-		}
-	}
-	for text, want := range map[string]string{
-		"5min": "5m", "30 sec": "30s", "2 hours": "2h", "90s": "90s", "1h30m": "1h30m",
-	} {
-		if got, _ := readTime(text); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // TestNumbersOfFlags: so do flags.
 func TestNumbersOfFlags(t *testing.T) {
-	dir := newFolder(t).write()
-	refrun(t, "check", dir, "--budget", "5").refused(t, "check", `--budget: "5": want a time, such as 30s, 5m or 1h30m`)
-	refrun(t, "run", dir, "--batch", "0").refused(t, "run", "--batch: 0: want 1 or more")
+	dir := clitest.NewFolder(t).Write()
+	refrun(t, "check", dir, "--budget", "5").Refused(t, "check", `--budget: "5": want a time, such as 30s, 5m or 1h30m`)
+	refrun(t, "run", dir, "--batch", "0").Refused(t, "run", "--batch: 0: want 1 or more")
 	for args, want := range map[string]string{
 		"bench --grid 0": "--grid", "plan --grid 0": "--grid", "plan --operators 0": "--operators",
 		"dataset plan x --dry-run --shards 0": "--shards", "dataset plan x --dry-run --rate 0": "--rate",
 	} {
 		words := strings.Fields(args)
-		refrun(t, words...).refused(t, words[0], want+": 0: want more than 0")
+		refrun(t, words...).Refused(t, words[0], want+": 0: want more than 0")
 	}
-	if a, err := seed("1e6"); a != 1000000 || err != nil {
+	if a, err := setup.Seed("1e6"); a != 1000000 || err != nil {
 		t.Errorf("%d %v", a, err)
 	}
-	if r := refrun(t, "run", dir, "--steps", "1e0", "--json"); r.code != 0 || r.decode(t)["shape"].([]any)[1] != 2.0 {
-		t.Errorf("exit code %d, %s", r.code, r.stderr)
+	if r := refrun(t, "run", dir, "--steps", "1e0", "--json"); r.Code != 0 || r.Decode(t)["shape"].([]any)[1] != 2.0 {
+		t.Errorf("exit code %d, %s", r.Code, r.Stderr)
 	}
 }
 
 // TestMan: the manual page has every verb and flag, and no text of it is taken for a command.
 func TestMan(t *testing.T) {
-	page := refrun(t, "man").stdout
+	page := refrun(t, "man").Stdout
 	for _, v := range verbs {
-		if !strings.Contains(page, ".SS \"refrun "+v.name) {
-			t.Errorf("no %s", v.name)
+		if !strings.Contains(page, ".SS \"refrun "+v.Name) {
+			t.Errorf("no %s", v.Name)
 		}
 	}
 	if !strings.Contains(page, `\-\-one\-step`) {
@@ -124,17 +79,10 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// TestRoff: no text is a command of man.
-func TestRoff(t *testing.T) {
-	if got := roff(".a\n'b -c\\"); got != "\\&.a\n\\&'b \\-c\\e" {
-		t.Errorf("%q", got)
-	}
-}
-
 // TestWrapped: weights of a module that torch.compile or DataParallel wrapped are read, and it is said.
 func TestWrapped(t *testing.T) {
-	dir := newFolder(t).write()
-	plain := refrun(t, "run", "--case", dir, "--json").decode(t)["digest"]
+	dir := clitest.NewFolder(t).Write()
+	plain := refrun(t, "run", "--case", dir, "--json").Decode(t)["digest"]
 	path := filepath.Join(dir, "weights.safetensors")
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -154,15 +102,15 @@ func TestWrapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := refrun(t, "run", "--case", dir)
-	if r.code != 0 || !strings.Contains(r.stdout, "note: weights: module._orig_mod. before all names is left out") ||
-		!strings.Contains(r.stdout, "digest "+plain.(string)) {
-		t.Errorf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
+	if r.Code != 0 || !strings.Contains(r.Stdout, "note: weights: module._orig_mod. before all names is left out") ||
+		!strings.Contains(r.Stdout, "digest "+plain.(string)) {
+		t.Errorf("exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
 
 // TestMixedUp: a hint says which axes may have changed places.
 func TestMixedUp(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	path := filepath.Join(dir, "trajectory.safetensors")
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -183,9 +131,9 @@ func TestMixedUp(t *testing.T) {
 		if err := safetensors.WriteFile(path, []*safetensors.Tensor{y}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if r := refrun(t, "run", "--one-step", "--case", dir); r.code != 2 ||
-			!strings.HasSuffix(r.stderr, "as case.json says"+hint+"\n") {
-			t.Errorf("%v: exit code %d, %s", shape, r.code, r.stderr)
+		if r := refrun(t, "run", "--one-step", "--case", dir); r.Code != 2 ||
+			!strings.HasSuffix(r.Stderr, "as case.json says"+hint+"\n") {
+			t.Errorf("%v: exit code %d, %s", shape, r.Code, r.Stderr)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestThreadsByDefault(t *testing.T) {
 		var of struct {
 			Threads int `json:"threads"`
 		}
-		if err := json.Unmarshal([]byte(r.stdout), &of); err != nil {
+		if err := json.Unmarshal([]byte(r.Stdout), &of); err != nil {
 			t.Fatal(err)
 		}
 		return of.Threads

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestUnjudgedExit: an output that nothing is held against has exit code 3, of a network beside a layer that
@@ -11,7 +13,7 @@ import (
 func TestUnjudgedExit(t *testing.T) {
 	t.Parallel()
 	file := func(name string) string { return filepath.Join("testdata", "unjudged", name) }
-	norm := kernelFile(t, map[string][]float64{"input": {1, 2, 3, 4, 5, 6}, "output": {7, 7}},
+	norm := clitest.KernelFile(t, map[string][]float64{"input": {1, 2, 3, 4, 5, 6}, "output": {7, 7}},
 		map[string][]int{"input": {2, 3}, "output": {2}})
 	for _, k := range []struct {
 		want string
@@ -27,11 +29,11 @@ func TestUnjudgedExit(t *testing.T) {
 		}},
 	} {
 		r := refrun(t, k.args...)
-		if r.code != k.code || !strings.Contains(r.stdout, k.want) {
-			t.Errorf("%s: exit code %d, want %d and %q: %s%s", k.args[0], r.code, k.code, k.want, r.stdout, r.stderr)
+		if r.Code != k.code || !strings.Contains(r.Stdout, k.want) {
+			t.Errorf("%s: exit code %d, want %d and %q: %s%s", k.args[0], r.Code, k.code, k.want, r.Stdout, r.Stderr)
 		}
-		if at := strings.Index(r.stdout, "UNJUDGED"); at > strings.Index(r.stdout, "READ") {
-			t.Errorf("what was not judged comes late: %s", r.stdout)
+		if at := strings.Index(r.Stdout, "UNJUDGED"); at > strings.Index(r.Stdout, "READ") {
+			t.Errorf("what was not judged comes late: %s", r.Stdout)
 		}
 	}
 }

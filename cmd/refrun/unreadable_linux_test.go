@@ -4,18 +4,20 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
 // TestUnreadable: a file that may not be read is refused like any other.
 func TestUnreadable(t *testing.T) {
-	configured(t, config)
+	clitest.InFolder(t, clitest.Config)
 	for _, name := range []string{"x.safetensors", "x.npy", "x.npz", "x.h5"} {
 		if err := os.WriteFile(name, nil, 0o000); err != nil {
 			t.Fatal(err)
 		}
 		asNobody(t, func() {
-			refrun(t, "compare", name, name).refused(t, "compare", name+": permission denied: want ...")
-			refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").refused(t, "run",
+			refrun(t, "compare", name, name).Refused(t, "compare", name+": permission denied: want ...")
+			refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").Refused(t, "run",
 				name+": permission denied: want a file that can be read")
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 )
 
 // TestVerifyAll: a file that cannot be read does not keep the others from being
@@ -20,22 +22,22 @@ func TestVerifyAll(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a.npy", "b.npz"} {
-		if r := refrun(t, "run", "--config", at("c.json"), "--x0", "white:1", "-o", at(name)); r.code != exitOK {
-			t.Fatal(r.stderr)
+		if r := refrun(t, "run", "--config", at("c.json"), "--x0", "white:1", "-o", at(name)); r.Code != cli.ExitOK {
+			t.Fatal(r.Stderr)
 		}
 	}
 	r := refrun(t, "verify", at("other.safetensors"), at("a.npy"), at("a.npy.sha256"), at("missing.h5"), at("b.npz"))
-	if r.code != exitUsage || strings.Count(r.stdout, ": ok, 3 states") != 3 ||
-		strings.Count(r.stdout, "NOT VERIFIED") != 2 || !strings.Contains(r.stderr, "other.safetensors") {
-		t.Errorf("exit code %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+	if r.Code != cli.ExitUsage || strings.Count(r.Stdout, ": ok, 3 states") != 3 ||
+		strings.Count(r.Stdout, "NOT VERIFIED") != 2 || !strings.Contains(r.Stderr, "other.safetensors") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code, r.Stdout, r.Stderr)
 	}
 	r = refrun(t, "verify", "--json", at("missing.h5"), at("b.npz"))
-	files := r.decode(t)["files"].([]any)
-	if r.code != exitUsage || len(files) != 2 || files[0].(map[string]any)["error"] == nil ||
+	files := r.Decode(t)["files"].([]any)
+	if r.Code != cli.ExitUsage || len(files) != 2 || files[0].(map[string]any)["error"] == nil ||
 		files[1].(map[string]any)["ok"] != true {
-		t.Errorf("exit code %d, %s", r.code, r.stdout)
+		t.Errorf("exit code %d, %s", r.Code, r.Stdout)
 	}
-	if r = refrun(t, "verify", at("missing.h5")); r.code != exitUsage || r.stdout != "" {
-		t.Errorf("one file: exit code %d, stdout %q", r.code, r.stdout)
+	if r = refrun(t, "verify", at("missing.h5")); r.Code != cli.ExitUsage || r.Stdout != "" {
+		t.Errorf("one file: exit code %d, stdout %q", r.Code, r.Stdout)
 	}
 }

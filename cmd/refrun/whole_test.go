@@ -9,24 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 	"github.com/refrun/refrun/safetensors"
 )
-
-// config is a configuration that runs in no time.
-const config = `operator: {num_layers: 0, base_channels: 2, input_channels: 1, output_channels: 1, grid_size: 3, ` +
-	`noise_type: gaussian, noise_scale: 0.5}
-rollout: {num_timesteps: 3, num_realizations: 2, base_seed: 7}
-weights_seed: 1
-`
-
-// configured goes to a new folder with this text in run.yaml.
-func configured(t *testing.T, text string) {
-	t.Helper()
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("run.yaml", []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestConfigRefuses: what is wrong with a configuration is said of its line.
 func TestConfigRefuses(t *testing.T) {
@@ -45,39 +30,39 @@ func TestConfigRefuses(t *testing.T) {
 		{"operator: {? [a] : 1}", "run.yaml:1: operator: want names as keys"},
 		{"operator:\n num_layers: .nan", "run.yaml:2: operator.num_layers: .nan: want a number, text, true, false or null"},
 		{"operator:\n num_layers: .inf", "run.yaml:2: operator.num_layers: .inf: want a number, text, true, false or null"},
-		{config + "---\noperator: {}", "run.yaml: text after the first document: want one document"},
-		{config + "---\n", "run.yaml: text after the first document: want one document"},
-		{config + "operator: {}", "run.yaml:4: operator: given twice, first on line 1: want it once"},
-		{strings.Replace(config, "base_seed", "\n  base_sede", 1),
+		{clitest.Config + "---\noperator: {}", "run.yaml: text after the first document: want one document"},
+		{clitest.Config + "---\n", "run.yaml: text after the first document: want one document"},
+		{clitest.Config + "operator: {}", "run.yaml:4: operator: given twice, first on line 1: want it once"},
+		{strings.Replace(clitest.Config, "base_seed", "\n  base_sede", 1),
 			"run.yaml:3: rollout.base_sede: unknown key: did you mean base_seed? want one of ..."},
-		{strings.Replace(config, "noise_scale: 0.5", "noise_scale: yes", 1),
+		{strings.Replace(clitest.Config, "noise_scale: 0.5", "noise_scale: yes", 1),
 			"run.yaml:1: operator.noise_scale: \"yes\": want a finite number"},
-		{strings.Replace(config, "num_timesteps: 3", "num_timesteps: 3.5", 1),
+		{strings.Replace(clitest.Config, "num_timesteps: 3", "num_timesteps: 3.5", 1),
 			"run.yaml:2: rollout.num_timesteps: 3.5: want an integer from 1 to 16777216"},
-		{strings.Replace(config, "num_layers: 0", "activation: geglu, num_layers: 0", 1),
+		{strings.Replace(clitest.Config, "num_layers: 0", "activation: geglu, num_layers: 0", 1),
 			`run.yaml:1: operator.activation: unknown activation "geglu": want ...`},
-		{strings.Replace(config, "num_layers: 0", "\n activation: '', num_layers: 0", 1),
+		{strings.Replace(clitest.Config, "num_layers: 0", "\n activation: '', num_layers: 0", 1),
 			`run.yaml:2: operator.activation: unknown activation "": want ...`},
-		{strings.Replace(config, "num_layers: 0", "\n normalization: spectral, num_layers: 0", 1),
+		{strings.Replace(clitest.Config, "num_layers: 0", "\n normalization: spectral, num_layers: 0", 1),
 			`run.yaml:2: operator.normalization: "spectral": want instance, batch, group, layer or none`},
 		{strings.Replace(
-			config, "num_layers: 0, base_channels: 2", "num_layers: 2,\n normalization: group, base_channels: 20", 1,
+			clitest.Config, "num_layers: 0, base_channels: 2", "num_layers: 2,\n normalization: group, base_channels: 20", 1,
 		), `run.yaml:2: operator.normalization: group norm of 40 channels: want a number of channels that its 32 ` +
 			`groups divide`},
-		{strings.Replace(config, "noise_type: gaussian", "\n noise_type: pink", 1),
+		{strings.Replace(clitest.Config, "noise_type: gaussian", "\n noise_type: pink", 1),
 			`run.yaml:2: operator.noise_type: unknown noise type "pink": want one of ...`},
-		{strings.Replace(config, "noise_type: gaussian", "\n noise_type: ''", 1),
+		{strings.Replace(clitest.Config, "noise_type: gaussian", "\n noise_type: ''", 1),
 			`run.yaml:2: operator.noise_type: unknown noise type "": want one of ...`},
-		{strings.Replace(config, "base_seed: 7", "precision: bfloat8", 1),
+		{strings.Replace(clitest.Config, "base_seed: 7", "precision: bfloat8", 1),
 			`run.yaml:2: rollout.precision: unknown number format "bfloat8": want ...`},
-		{strings.Replace(config, "weights_seed: 1", "", 1),
+		{strings.Replace(clitest.Config, "weights_seed: 1", "", 1),
 			"--weights: missing: want a file, or weights_seed in the configuration"},
-		{strings.Replace(config, "grid_size: 3,", "", 1), "operator.grid_size: missing: ..."},
-		{strings.Replace(config, "base_channels: 2", "base_channels: 65536, kernel_size: 255, num_layers: 9", 1),
+		{strings.Replace(clitest.Config, "grid_size: 3,", "", 1), "operator.grid_size: missing: ..."},
+		{strings.Replace(clitest.Config, "base_channels: 2", "base_channels: 65536, kernel_size: 255, num_layers: 9", 1),
 			"run.yaml:1: operator.num_layers: given twice..."},
 	} {
-		configured(t, k.text)
-		refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "--json").refused(t, "run", k.want)
+		clitest.InFolder(t, k.text)
+		refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "--json").Refused(t, "run", k.want)
 	}
 }
 
@@ -87,16 +72,16 @@ func TestConfigWithoutEnd(t *testing.T) {
 	if _, err := os.Stat(zero); err != nil {
 		t.Skip(err)
 	}
-	refrun(t, "run", "--config", zero, "--x0", "zeros").refused(t, "run", zero+": file: a device: want a regular file")
+	refrun(t, "run", "--config", zero, "--x0", "zeros").Refused(t, "run", zero+": file: a device: want a regular file")
 }
 
 // TestRunRefuses: flags of a whole rollout.
 func TestRunRefuses(t *testing.T) {
-	configured(t, config)
+	clitest.InFolder(t, clitest.Config)
 	if err := os.Mkdir("run.npy", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("flat.safetensors", safetensorsOf(t, zeros(t, "x", "F32", 9)), 0o666); err != nil {
+	if err := os.WriteFile("flat.safetensors", safetensorsOf(t, clitest.Zeros(t, "x", "F32", 9)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range []struct {
@@ -149,23 +134,23 @@ func TestRunRefuses(t *testing.T) {
 		args := append([]string{"run", "--json", "--config", "run.yaml"}, strings.Fields(k.flags)...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		refrun(t, args...).refused(t, "run", k.want)
+		refrun(t, args...).Refused(t, "run", k.want)
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
 			t.Errorf("%s: %d bytes were allocated for a claim", k.flags, used)
 		}
 	}
-	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 65536", 1))
-	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: "+
+	clitest.InFolder(t, strings.Replace(clitest.Config, "grid_size: 3", "grid_size: 65536", 1))
+	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").Refused(t, "run", "states of an engine batch: "+
 		"1 of 1x65536x65536 numbers: want at most 2^31 numbers; operator.grid_size makes them fewer")
-	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 4096", 1))
-	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run",
+	clitest.InFolder(t, strings.Replace(clitest.Config, "grid_size: 3", "grid_size: 4096", 1))
+	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").Refused(t, "run",
 		"--x0: flat.safetensors: no such file or directory: want ...")
 }
 
 func safetensorsOf(t *testing.T, tensors ...*safetensors.Tensor) []byte {
 	t.Helper()
-	b, err := os.ReadFile(save(t, "x.safetensors", tensors...))
+	b, err := os.ReadFile(clitest.Save(t, "x.safetensors", tensors...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,13 +160,13 @@ func safetensorsOf(t *testing.T, tensors ...*safetensors.Tensor) []byte {
 // TestRunJSON: the object of a whole rollout, and a file that compare finds
 // equal to itself.
 func TestRunJSON(t *testing.T) {
-	configured(t, config)
+	clitest.InFolder(t, clitest.Config)
 	r := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3", "-o", "out.safetensors", "--json")
-	if r.code != 0 || r.stderr != "" {
-		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+	if r.Code != 0 || r.Stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", r.Code, r.Stderr)
 	}
-	out := r.decode(t)
-	has(t, "run", out, object{
+	out := r.Decode(t)
+	clitest.Has(t, "run", out, object{
 		"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number, "gflops": number,
 		"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number,
 		"peak_bytes": number, "shape": []any{number},
@@ -193,28 +178,28 @@ func TestRunJSON(t *testing.T) {
 	}
 	for _, flags := range [][]string{{"--threads", "1"}, {"--batch", "1"}, {"--seed", "7"}, {"--steps=2"}} {
 		args := append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json"}, flags...)
-		if got := refrun(t, args...).decode(t)["digest"]; got != out["digest"] {
+		if got := refrun(t, args...).Decode(t)["digest"]; got != out["digest"] {
 			t.Errorf("%v: digest %v, want %v", flags, got, out["digest"])
 		}
 	}
 	for _, flags := range [][]string{{"--seed", "8"}, {"--x0", "white:4"}, {"--steps", "1"}, {"--noise", "none"},
 		{"--precision", "float64"}, {"--realizations", "1"}} {
 		args := append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json"}, flags...)
-		if got := refrun(t, args...).decode(t)["digest"]; got == out["digest"] {
+		if got := refrun(t, args...).Decode(t)["digest"]; got == out["digest"] {
 			t.Errorf("%v does not change the digest", flags)
 		}
 	}
-	if r := refrun(t, "compare", "out.safetensors", "out.safetensors", "--max-ulp", "0"); r.code != 0 {
-		t.Errorf("the output and itself: %s%s", r.stdout, r.stderr)
+	if r := refrun(t, "compare", "out.safetensors", "out.safetensors", "--max-ulp", "0"); r.Code != 0 {
+		t.Errorf("the output and itself: %s%s", r.Stdout, r.Stderr)
 	}
 }
 
 // TestRunInputs: files stay on disk, those of a case and those of flags.
 func TestRunInputs(t *testing.T) {
-	dir := newFolder(t).write()
+	dir := clitest.NewFolder(t).Write()
 	const start = 8 * 3 * 20 * 20
 	for _, flags := range [][]string{nil, {"--weights", filepath.Join(dir, "weights.safetensors")}} {
-		out := refrun(t, append([]string{"run", "--case", dir, "--json"}, flags...)...).decode(t)
+		out := refrun(t, append([]string{"run", "--case", dir, "--json"}, flags...)...).Decode(t)
 		if got := out["memory"].(object)["input_bytes"]; got != float64(start) {
 			t.Errorf("%v bytes with %v: want %d, those of the initial condition", got, flags, start)
 		}
@@ -224,11 +209,11 @@ func TestRunInputs(t *testing.T) {
 // TestRunMemory: the parts are what the shapes say, and do not know how long
 // the rollout is.
 func TestRunMemory(t *testing.T) {
-	configured(t, config)
+	clitest.InFolder(t, clitest.Config)
 	var first object
 	for _, steps := range []string{"2", "200"} {
 		out := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3", "-o", steps+".safetensors", "--steps", steps,
-			"--isa", "purego", "--json").decode(t)
+			"--isa", "purego", "--json").Decode(t)
 		m, _ := out["memory"].(object)
 		// Two states of 1x3x3, weights of 2x1x3x3 and 1x2x1x1 (held twice, the
 		// latter filled up to two channels), gamma, beta, noise_scale and bias;
@@ -246,27 +231,27 @@ func TestRunMemory(t *testing.T) {
 		}
 	}
 	r := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3")
-	if want := "memory: states 144 B, activations "; r.code != 0 || !strings.Contains(r.stdout, want) {
-		t.Errorf("stdout %q, want %q in it", r.stdout, want)
+	if want := "memory: states 144 B, activations "; r.Code != 0 || !strings.Contains(r.Stdout, want) {
+		t.Errorf("stdout %q, want %q in it", r.Stdout, want)
 	}
 }
 
 // TestRunOverwrites: a finished output is kept, found complete by its own run
 // only, and overwritten if that is said.
 func TestRunOverwrites(t *testing.T) {
-	configured(t, config)
+	clitest.InFolder(t, clitest.Config)
 	for _, file := range []string{"a.safetensors", "a.h5", "a.npy", "a.npz"} {
-		run := func(flags ...string) result {
+		run := func(flags ...string) clitest.Result {
 			return refrun(t,
 				append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json", "-o", file}, flags...)...)
 		}
 		r := run()
-		if r.code != 0 {
-			t.Fatal(r.stderr)
+		if r.Code != 0 {
+			t.Fatal(r.Stderr)
 		}
-		whole := r.decode(t)["digest"]
-		run().refused(t, "run", file+": exists: want --force to overwrite it, another name, or --resume")
-		out := run("--resume").decode(t)
+		whole := r.Decode(t)["digest"]
+		run().Refused(t, "run", file+": exists: want --force to overwrite it, another name, or --resume")
+		out := run("--resume").Decode(t)
 		if out["already_complete"] != true || out["digest"] != whole || out["memory"] != nil {
 			t.Errorf("%s: resumed when complete: %v", file, out)
 		}
@@ -277,13 +262,13 @@ func TestRunOverwrites(t *testing.T) {
 			"--store=float16":     `store: the finished run had "float32", this one has "float16"`,
 			"--precision=float64": `mode: the finished run had ...`,
 		} {
-			run("--resume", flags).refused(t, "run",
+			run("--resume", flags).Refused(t, "run",
 				file+": "+want+": want the same run, another name, or --force to overwrite it")
 		}
-		if r := run("--seed=8", "--force"); r.code != 0 {
-			t.Error(r.stderr)
+		if r := run("--seed=8", "--force"); r.Code != 0 {
+			t.Error(r.Stderr)
 		}
-		if out := run("--seed=8", "--resume").decode(t); out["already_complete"] != true {
+		if out := run("--seed=8", "--resume").Decode(t); out["already_complete"] != true {
 			t.Errorf("%s: resumed after --force: %v", file, out)
 		}
 	}
@@ -305,11 +290,11 @@ func TestRunStepsItself(t *testing.T) {
 	for _, precision := range []string{"bfloat16", "float16", "float32"} {
 		r := refrun(t, "run", "--config", "case.json", "--x0", "white:3", "--precision", precision, "-o",
 			"trajectory.safetensors", "--force")
-		if r.code != 0 {
-			t.Fatal(r.stderr)
+		if r.Code != 0 {
+			t.Fatal(r.Stderr)
 		}
 		got := refrun(t, "run", "--case", ".", "--one-step", "--precision", precision,
-			"--json").decode(t)["one_step"].(map[string]any)
+			"--json").Decode(t)["one_step"].(map[string]any)
 		if got["max_abs"] != 0. {
 			t.Errorf("%s: single steps differ by up to %v", precision, got["max_abs"])
 		}

@@ -1,0 +1,16 @@
+package serve
+
+import (
+	"testing"
+
+	"github.com/refrun/refrun/cmd/refrun/internal/cli"
+	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
+)
+
+// verbs are the program that these tests run.
+var verbs = []cli.Verb{Verb}
+
+func refrun(t *testing.T, args ...string) clitest.Result {
+	t.Helper()
+	return clitest.Run(t, verbs, args...)
+}
