@@ -289,7 +289,7 @@ func aroundDisk(path string, f *ast.File) (name string) {
 	}
 	for _, room := range []string{
 		"internal/ground/disk/", "internal/judges/hashed/", "oracle/internal/rig/", // for tests, but for the first
-		"cmd/refrun/internal/clitest/", // for tests
+		"cmd/refrun/internal/clitest/",                                     // for tests
 		"internal/ground/memory/", "cmd/refrun/internal/cli/peak_linux.go", // /proc, which is no file of the user's
 	} {
 		if strings.HasPrefix(filepath.ToSlash(path), room) {
