@@ -73,7 +73,7 @@ var ranElsewhere = map[string]string{
 	"go doc":                         "prints", "go install golang.org/x/perf": "of a reader", "scripts/bench": "measures",
 	"go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",
 	"refrun run --config run.yaml": "a sketch of docs/README.md", "refrun molecule": "tests of its own",
-	"go tool pprof": "measures", "python3 interop/zoo/": "campaign",
+	"go tool pprof": "measures", "python3 interop/zoo/": "campaign", "scripts/mutate": "campaign",
 }
 
 // TestDocuments: every command in a block of a document is run here, or elsewhere, or is known to
