@@ -71,7 +71,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor, acc accumulator) ([]ba
 		case pointwise.Mul:
 			e = times(x, rz) + times(z, rx) + times(rx, rz)
 		case pointwise.Div: // GPUs' fast division is within 2 ulp, and a product with a reciprocal within 1.5
-			if y-y == 0 && float64(float32(y)) != y && v.Format != fp16.Int64 {
+			if y-y == 0 && !powerOfTwo(z) && v.Format != fp16.Int64 {
 				e = 4 * u * math.Abs(y)
 				sigma = deviation(sigma, v, i, typical*e)
 			}
@@ -172,4 +172,11 @@ func times(a, b float64) float64 {
 		return 0
 	}
 	return math.Abs(a * b)
+}
+
+// powerOfTwo reports whether a number's reciprocal is exact, and so any quotient by it. Of 7 it is not: 7k times 1/7, as
+// PyTorch's GPU kernels divide by a number, may be next to k.
+func powerOfTwo(x float64) bool {
+	f, _ := math.Frexp(math.Abs(x))
+	return f == .5
 }

@@ -251,3 +251,33 @@ func TestWholeArithmetic(t *testing.T) {
 		y.Data[5]++
 	}
 }
+
+// TestExactQuotients: a kernel that multiplies by the reciprocal of 7, as PyTorch's GPU kernels divide by a number, may
+// miss quotients that float32 has. By 8 it may not, whose reciprocal is exact, and by 7 not by six places.
+func TestExactQuotients(t *testing.T) {
+	for _, c := range []struct {
+		by     float64
+		places int // that one quotient is off by beside
+		want   string
+	}{{7, 0, Pass}, {7, 6, Fail}, {8, 0, Pass}, {8, 1, Fail}} {
+		x, y := tensor.New(fp16.Float32, 4096), tensor.New(fp16.Float32, 4096)
+		over := float32(1 / c.by)
+		for i := range x.Data {
+			x.Data[i] = c.by * float64(i+1)
+			y.Data[i] = float64(float32(x.Data[i]) * over)
+		}
+		y.Data[99] = 100
+		for range c.places {
+			y.Data[99] = float64(math.Nextafter32(float32(y.Data[99]), 200))
+		}
+		g := graph.New(nil)
+		g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Div, Other: &c.by}, "quotient", g.Input("x"))}
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Verdict != c.want {
+			t.Errorf("by %g, one off by %d: %s: want %s: %s", c.by, c.places, a.Verdict, c.want, a.Reason)
+		}
+	}
+}

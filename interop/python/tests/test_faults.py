@@ -33,7 +33,7 @@ class Judged(unittest.TestCase):
                     continue
                 self.assertEqual((r.verdict, r.first_layer), (verdict, layer), str(r))
                 self.assertEqual(r.first_step, 3 if "step 3" in name else 1, str(r))
-                self.assertRegex(r.diagnosis, NAMES.get(name, ""))
+                self.assertRegex(r.diagnosis, NAMES.get(name, ".*"))
                 self.assertIn(layer, str(r))
 
     def test_float32(self):
