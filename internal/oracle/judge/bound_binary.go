@@ -174,8 +174,8 @@ func times(a, b float64) float64 {
 	return math.Abs(a * b)
 }
 
-// powerOfTwo reports whether a number's reciprocal is exact, and so any quotient by it. Of 7 it is not: 7k times 1/7, as
-// PyTorch's GPU kernels divide by a number, may be next to k.
+// powerOfTwo reports whether a number's reciprocal is exact, and so any quotient by it. Of 7 it is not: 7k times 1/7,
+// as PyTorch's GPU kernels divide by a number, may be next to k.
 func powerOfTwo(x float64) bool {
 	f, _ := math.Frexp(math.Abs(x))
 	return f == .5

@@ -22,8 +22,9 @@ func TestTable(t *testing.T) {
 		made[strings.SplitN(h.ID, ":", 2)[0]] = true
 	}
 	gates := ""
-	for _, room := range []string{"../match", "../structure", "../steps", "../noisestat", "../replay", "../tape", "../chain",
-		"../../../internal/oracle/judge", "../../../internal/oracle/table", "../../../internal/oracle/quantizer"} {
+	const judges = "../../../internal/oracle/"
+	for _, room := range []string{"../match", "../structure", "../steps", "../noisestat", "../replay", "../tape",
+		"../chain", judges + "judge", judges + "table", judges + "quantizer"} {
 		files, err := filepath.Glob(room + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(room, err)
