@@ -281,3 +281,31 @@ func TestExactQuotients(t *testing.T) {
 		}
 	}
 }
+
+// TestExactRoots: a kernel that multiplies squares by their reciprocal roots may miss the roots, and not by six places.
+func TestExactRoots(t *testing.T) {
+	root, err := pointwise.Parse("sqrt", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y, missed := tensor.New(fp16.Float32, 4096), tensor.New(fp16.Float32, 4096), 0
+	for i := range x.Data {
+		k := float64(i + 1)
+		x.Data[i] = k * k
+		if y.Data[i] = float64(float32(x.Data[i]) * float32(1/k)); y.Data[i] != k {
+			missed++
+		}
+	}
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(graph.Unary{Func: root}, "root", g.Input("x"))}
+	for _, want := range []string{Pass, Fail} {
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Verdict != want || missed == 0 {
+			t.Errorf("%d roots missed: %s: want %s: %s", missed, a.Verdict, want, a.Reason)
+		}
+		y.Data[99] = 100 * (1 + 6*0x1p-23)
+	}
+}
