@@ -1,31 +1,51 @@
 package judge
 
-import "testing"
+import (
+	"testing"
 
-// TestLead: a factor that is fitted to the output is the cause in place of a variance that is divided by n-1 only if it
-// explains more than fitting does by chance, whichever of both is looked at first.
-func TestLead(t *testing.T) {
-	const limit = 13.
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestFittedFigure: a factor that is fitted to the output is the cause in place of a variance that is divided by n-1
+// only if it explains more than fitting does by chance, whichever of both is considered first.
+func TestFittedFigure(t *testing.T) {
+	const n = 10000
 	n1, times := Fault{ID: "kernel.variance-n-minus-1"}, Fault{ID: timesConstant}
-	for _, c := range []struct {
-		cause, next *Fault
-		more        float64 // that next explains
-		want        bool
-	}{
-		{nil, &times, 1, true},
-		{&n1, &times, limit*limit - 1, false},
-		{&n1, &times, limit*limit + 1, true},
-		{&times, &n1, 1 - limit*limit, true},
-		{&times, &n1, -1 - limit*limit, false},
-		{&n1, &n1, 0, false},
-		{&times, &times, 1, true},
-	} {
-		s := &search{j: &Joint{}}
-		if c.cause != nil {
-			s.gain, s.j.Cause = 1e4, &Cause{Fault: *c.cause}
+	level := func(v float64) []float64 {
+		all := make([]float64, n)
+		for i := range all {
+			all[i] = v
 		}
-		if got := c.more > s.lead(*c.next, limit); got != c.want {
-			t.Errorf("%v after %v, explaining %g more: %v", c.next.ID, c.cause, c.more, got)
+		return all
+	}
+	for _, c := range []struct {
+		fitted float64 // what the output is, and the factor makes; n-1 makes 1
+		first  Fault
+		want   string
+	}{
+		{1.01, n1, n1.ID}, {1.01, times, n1.ID},
+		{1.2, n1, times.ID}, {1.2, times, times.ID},
+	} {
+		// Errors are expected to be 1, and right kernels have some of them along the fault.
+		q := &Question{Output: tensor.Of(fp16.Float32, level(c.fitted), n)}
+		p := probe{q: q, t: &trial{y: level(0), right: [][]float64{level(.01), level(-.01)}}, w: level(1)}
+		s := &search{Many: &Many{}, j: &Joint{}, all: true, at: []probe{p}, squares: n * c.fitted * c.fitted}
+		second := n1
+		if c.first.ID == n1.ID {
+			second = times
+		}
+		for _, f := range []Fault{c.first, second} {
+			effect := 1.
+			if f.ID == times.ID {
+				effect = c.fitted
+			}
+			if err := s.consider(f, false, func(*probe) ([]float64, error) { return level(effect), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.j.Cause == nil || s.j.Cause.ID != c.want {
+			t.Errorf("%g, %s first: %+v: want %s", c.fitted, c.first.ID, s.j.Cause, c.want)
 		}
 	}
 }
