@@ -44,8 +44,8 @@ type Outputs struct {
 	of       map[string]*stream
 }
 
-// Sees tells whether the judge is to see output i of many. Those of the operations of a test that have other parts are
-// those at other places.
+// Sees reports whether the judge sees output i. Tests of several operations give each another part, so that the judge
+// sees other places of each.
 func (o *Outputs) Sees(i, part int) bool {
 	return o.Judge && (how == "all" || how == "record" || (i+part)%8 == 0)
 }

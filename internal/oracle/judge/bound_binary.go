@@ -71,7 +71,8 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor, acc accumulator) ([]ba
 		case pointwise.Mul:
 			e = times(x, rz) + times(z, rx) + times(rx, rz)
 		case pointwise.Div: // GPUs' fast division is within 2 ulp, and a product with a reciprocal within 1.5
-			if y-y == 0 && !powerOfTwo(z) && v.Format != fp16.Int64 {
+			exact := powerOfTwo(z) && float64(float32(y)) == y
+			if y-y == 0 && !exact && v.Format != fp16.Int64 {
 				e = 4 * u * math.Abs(y)
 				sigma = deviation(sigma, v, i, typical*e)
 			}

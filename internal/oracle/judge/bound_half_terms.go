@@ -148,7 +148,7 @@ func matrixTerms(op graph.Op, x []*tensor.Tensor, shape []int, axisA, axisB int)
 		add.Beta = 0
 		of = add
 	}
-	rows, columns := termsOf(of, x, first, axisA, axisB), termsOf(of, x, first+1, axisB, axisA)
+	rows, columns := readsOf(of, x, first, axisA, axisB), readsOf(of, x, first+1, axisB, axisA)
 	t.of = func(x []*tensor.Tensor, k int) (*tensor.Tensor, error) {
 		if rows.at != nil && columns.at != nil {
 			y, a, b := fresh(fp16.Float64, shape...), x[first].Data[k*rows.step:], x[first+1].Data[k*columns.step:]
@@ -174,16 +174,17 @@ func matrixTerms(op graph.Op, x []*tensor.Tensor, shape []int, axisA, axisB int)
 	return t
 }
 
-// lying says where the numbers of an operand lie that a product has: of each result the first, and how far each is from
-// the one before.
-type lying struct {
+// reads says where a product reads an operand: for each result the place of its first term, and the step to the next
+// one.
+type reads struct {
 	at   []int
 	step int
 }
 
-// termsOf are those of an operand along an axis, and the other one's is other: what the operation makes of places and
-// of ones. Of a product with another factor they are not known.
-func termsOf(op graph.Op, x []*tensor.Tensor, operand, axis, other int) lying {
+// readsOf finds where a product reads an operand whose terms lie along axis. It runs the operation on an operand of
+// places and another one of ones, each of one term: the result is the place that was read. If the product has another
+// factor, the places are not known, and readsOf returns none.
+func readsOf(op graph.Op, x []*tensor.Tensor, operand, axis, other int) reads {
 	first := firstMatrix(op)
 	given := slices.Clone(x[:first+2])
 	for k := first; k < len(given); k++ {
@@ -203,11 +204,11 @@ func termsOf(op graph.Op, x []*tensor.Tensor, operand, axis, other int) lying {
 	defer release(given[first:]...)
 	places, err := one(op, given...)
 	if err != nil || len(places.Data) == 0 || slices.Min(places.Data) != 1 {
-		return lying{}
+		return reads{}
 	}
 	shape := x[operand].Shape
 	axis = max(0, len(shape)+axis)
-	t := lying{at: make([]int, len(places.Data)), step: tensor.Size(shape[axis+1:])}
+	t := reads{at: make([]int, len(places.Data)), step: tensor.Size(shape[axis+1:])}
 	for i, v := range places.Data {
 		at := int(v) - 1
 		t.at[i] = at/t.step*t.step*shape[axis] + at%t.step

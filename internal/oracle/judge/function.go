@@ -214,7 +214,7 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 	}
 	for i, y := range v.Data {
 		x := in.v.Data[i]
-		if k.off != nil && y-y == 0 && x-x == 0 && !(float64(float32(y)) == y && singly[name]) {
+		if k.off != nil && y-y == 0 && x-x == 0 && !(float64(float32(y)) == y && oneRounding[name]) {
 			e := k.off(x, y)
 			out.sigma.Data[i] = typical * e // a flush, which is all or nothing, is simulated apart
 			if out.r.Data[i] = e + acc.loses(y); x == 0 {
@@ -252,9 +252,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 // grows are functions that grow as e^x.
 var grows = map[string]bool{"exp": true, "coarse_exp": true}
 
-// singly are functions that are rounded once, and so have no error where the result is a float32 number. A root is not
-// among them: by x times its reciprocal root, as in Triton, that of 9 may be next to 3.
-var singly = map[string]bool{"square": true, "leaky_relu": true}
+// oneRounding lists functions that devices compute with one rounding, and so without an error where the result is a float32
+// number. A root is not one: Triton computes it as x times the reciprocal root, so that the root of 9 may be next to 3.
+var oneRounding = map[string]bool{"square": true, "leaky_relu": true}
 
 // moved returns one end of each interval.
 func moved(b ball, way float64) *tensor.Tensor {
