@@ -44,6 +44,7 @@ var inward = map[string][]string{
 	"internal/exact":              {"internal/exact/double"},
 	"internal/exact/dd":           {},
 	"internal/judges/exhaust":     {"internal/op/act", "fp16", "tensor", "internal/exact/dd"},
+	"internal/judges/share":       {},
 	"internal/judges/randgraph":   {"fp16", "graph", "internal/op/pointwise", "tensor"},
 	"internal/judges/bigref":      {"fp16", "tensor", "internal/ground/par"},
 	"internal/ground/disk":        {},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -27,7 +28,7 @@ func TestRewrites(t *testing.T) {
 		"no residual":   {`add sum outer,inner`, `act sum outer {"activation":"none"}`, "kernel.term-missing", "sum"},
 	} {
 		for i, precision := range []string{"float32", "bfloat16"} {
-			if !*full && i != len(name)%2 {
+			if !share.All() && i != len(name)%2 {
 				continue
 			}
 			t.Run(name+"/"+precision, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -41,7 +42,7 @@ func TestHalfStates(t *testing.T) {
 				Policy: rollout.Convex, Alpha: 0.25, Clamp: &[2]float64{-0.7, 0.7},
 			}, {Policy: rollout.Convex, Alpha: 0.5, Normalization: rollout.MinMax},
 		} {
-			if c.precision == "float32" && config.Normalization != "" || !*full && (i+k)%2 == 1 {
+			if c.precision == "float32" && config.Normalization != "" || !share.All() && (i+k)%2 == 1 {
 				continue
 			}
 			config.Timesteps, config.Realizations, config.State = 4, 1, c.state

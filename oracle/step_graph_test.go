@@ -10,6 +10,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/report"
@@ -226,7 +227,7 @@ func TestFewerRoundings(t *testing.T) {
 		t.Run(d.stored, func(t *testing.T) {
 			t.Parallel()
 			for _, spoil := range []func(*rollout.Case, int, int, []*tensor.Tensor){nil, swapped} {
-				if spoil != nil && !*full && i%3 > 0 { // why it fails is looked for at length
+				if spoil != nil && !share.All() && i%3 > 0 { // why it fails is looked for at length
 					continue
 				}
 				dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -40,7 +41,7 @@ func TestTinyOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k, name := range []string{"float32", "tf32", "float16", "bfloat16", "float32", "float16"} {
-			if !*full && (i+k)%2 == 1 {
+			if !share.All() && (i+k)%2 == 1 {
 				continue
 			}
 			size := []float64{1, 0.01}[k/4] // of the errors

@@ -13,6 +13,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/onnx"
@@ -174,7 +175,7 @@ func TestHalf(t *testing.T) {
 // window reads, or another kernel reads, and nothing else.
 func TestFused(t *testing.T) {
 	fused(t, "small", smallUNet(t))
-	if *full {
+	if share.All() {
 		fused(t, "unet", open(t, "unet"))
 	}
 }
@@ -422,7 +423,7 @@ func TestFaults(t *testing.T) {
 				}
 				return k.fault(n.Op, in)
 			})
-		if i%3 == 0 || *full { // which takes most of the time
+		if i%3 == 0 || share.All() { // which takes most of the time
 			if r := check(t, f, "float32", "", out, nil); !r.Verdict.Failed() || r.FirstLayer != "" {
 				t.Errorf("%s of %s: %s, layer %q: %s", k.op, k.net, r.Verdict, r.FirstLayer, r.Reason)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/format/npy"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/oracle/forward"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/onnx"
@@ -77,7 +78,7 @@ func TestHalfDevices(t *testing.T) {
 	seen := map[string]bool{}
 	for _, path := range paths {
 		module, _, _ := strings.Cut(filepath.Base(path), "-")
-		if seen[module] && !*full { // in another precision
+		if seen[module] && !share.All() { // in another precision
 			continue
 		}
 		seen[module] = true

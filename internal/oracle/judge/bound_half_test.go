@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -45,7 +46,7 @@ func TestKeptInHalf(t *testing.T) {
 	f := fp16.BFloat16
 	for i, way := range []string{"as in memory", "backwards", "shuffled"} {
 		for k, sign := range []string{"one sign", "both signs"} {
-			if !*full && (i+k)%2 == 1 {
+			if !share.All() && (i+k)%2 == 1 {
 				continue
 			}
 			r := rand.New(rand.NewPCG(7, uint64(f)))

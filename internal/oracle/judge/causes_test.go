@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -200,7 +201,7 @@ func TestCauses(t *testing.T) {
 	for seed := range uint64(*causes) {
 		for n, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
 			for i, k := range wrongKernels(rand.New(rand.NewPCG(seed, 46)), f) {
-				if !*full && i%3 != n { // each in one of the formats
+				if !share.All() && i%3 != n { // each in one of the formats
 					continue
 				}
 				out := tensor.New(f, k.shape...)

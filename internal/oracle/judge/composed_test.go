@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -42,7 +43,7 @@ func TestComposed(t *testing.T) {
 		},
 	} {
 		for i, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
-			if !*full && i != len(op)%2 {
+			if !share.All() && i != len(op)%2 {
 				continue
 			}
 			r := rand.New(rand.NewPCG(91, 92))

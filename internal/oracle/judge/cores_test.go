@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 	"github.com/refrun/refrun/tensorcore"
 )
@@ -75,7 +76,7 @@ func TestTF32Ways(t *testing.T) {
 			t.Fatal(err)
 		}
 		for seed, shift := range []float64{0, 1, 8} {
-			if !*full && (i+seed)%3 > 0 {
+			if !share.All() && (i+seed)%3 > 0 {
 				continue
 			}
 			for way, operand := range ways {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -90,7 +91,7 @@ func TestPowersMultipliedOut(t *testing.T) {
 func TestAttentionOfOneSign(t *testing.T) {
 	for n, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		for i, keys := range []int{8, 32, 40, 64} {
-			if !*full && (n+i)%2 == 1 {
+			if !share.All() && (n+i)%2 == 1 {
 				continue
 			}
 			for seed := range uint64(1) {

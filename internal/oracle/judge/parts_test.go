@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -18,7 +19,7 @@ func TestParts(t *testing.T) {
 		for _, op := range []string{"matmul", "linear", "addmm"} {
 			for _, parts := range []int{2, 3, 5} {
 				for _, apart := range []bool{false, true} {
-					if all++; !*full && all%5 != 1 { // each format, operation and number of parts, together and apart
+					if all++; !share.All() && all%5 != 1 { // each format, operation and number of parts, together and apart
 						continue
 					}
 					r := rand.New(rand.NewPCG(uint64(parts), uint64(len(op))))

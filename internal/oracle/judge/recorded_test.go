@@ -11,6 +11,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -138,7 +139,7 @@ func TestBrief(t *testing.T) {
 	failed := 0
 	all := readRecorded(t)
 	for i, name := range slices.Sorted(maps.Keys(all)) {
-		if !*full && i%4 > 1 {
+		if !share.All() && i%4 > 1 {
 			continue
 		}
 		q, want := all[name].question, (*Report)(nil)

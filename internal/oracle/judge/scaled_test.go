@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -17,7 +18,7 @@ func TestScaledFirst(t *testing.T) {
 	const rows, keys, n = 18, 40, 24 // whose scale is no power of 2
 	r := rand.New(rand.NewPCG(81, 82))
 	for trial := range 24 {
-		if !*full && (trial/3+trial/6)%2 == 1 {
+		if !share.All() && (trial/3+trial/6)%2 == 1 {
 			continue
 		}
 		f := []fp16.Format{fp16.BFloat16, fp16.Float16, fp16.TF32}[trial%3]

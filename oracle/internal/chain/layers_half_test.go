@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -81,7 +82,7 @@ func TestSplitNorms(t *testing.T) {
 		for _, wrong := range []bool{false, true} {
 			for _, without := range [][]string{nil, {"block.1"}} {
 				if (without == nil) != (precision == "float16") || // the long way, once each
-					wrong && without != nil && !*full { // which is looked for in vain, at length
+					wrong && without != nil && !share.All() { // which is looked for in vain, at length
 					continue
 				}
 				o := d
@@ -124,7 +125,7 @@ func TestSplitNorms(t *testing.T) {
 // TestHalfConstants: the scale of noise may be a half number, and one that is half of it may not.
 func TestHalfConstants(t *testing.T) {
 	for _, precision := range []string{"float16", "bfloat16"} {
-		if !*full && precision == "bfloat16" {
+		if !share.All() && precision == "bfloat16" {
 			continue
 		}
 		e, d := rig.LayerExam(t, "seed_small", precision)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -161,7 +162,7 @@ func foldedNorms(e *facts.Gate, d emulate.Device) emulate.Device {
 func TestRightLayers(t *testing.T) {
 	for n, name := range []string{"convex_layer_tanh_mult", "no_norm_no_noise", "autoregressive_batch_relu"} {
 		for k, precision := range layerModes {
-			if !*full && n > 0 && (n+k)%2 == 1 {
+			if !share.All() && n > 0 && (n+k)%2 == 1 {
 				continue
 			}
 			t.Run(name+"/"+precision, func(t *testing.T) {
@@ -321,7 +322,7 @@ func TestWrongLayers(t *testing.T) {
 		}, "stochastic_block", report.FailRNG, "", "", ""},
 	} {
 		for k, precision := range c.modes {
-			if !*full && k != i%len(c.modes) {
+			if !share.All() && k != i%len(c.modes) {
 				continue
 			}
 			e, d := rig.LayerExam(t, "convex_layer_tanh_mult", precision)

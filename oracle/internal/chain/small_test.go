@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -56,7 +57,7 @@ func TestNarrowStates(t *testing.T) {
 			r.Config = config
 			for _, wrong := range []bool{false, true} {
 				if wrong && (config.Normalization != "" || // which says what a row is beside others
-					!chain.Full() && (config.Policy == rollout.Residual) != (c.precision == "bfloat16")) {
+					!share.All() && (config.Policy == rollout.Residual) != (c.precision == "bfloat16")) {
 					continue
 				}
 				states := r.Run(nil)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
@@ -29,7 +30,7 @@ func TestLinear(t *testing.T) {
 		{"float32", "", rollout.ZScore, 0, 1, 3e-6},
 		{"float16", "cuda", rollout.ZScore, 2, 1, .002}, {"bfloat16", "cpu", rollout.MinMax, 0, 1, .004},
 	} {
-		if !*full && i%4 == 0 { // the same in other formats
+		if !share.All() && i%4 == 0 { // the same in other formats
 			continue
 		}
 		for _, wrong := range []bool{false, true} {
