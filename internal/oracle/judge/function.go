@@ -252,8 +252,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 // grows are functions that grow as e^x.
 var grows = map[string]bool{"exp": true, "coarse_exp": true}
 
-// oneRounding lists functions that devices compute with one rounding, and so without an error where the result is a float32
-// number. A root is not one: Triton computes it as x times the reciprocal root, so that the root of 9 may be next to 3.
+// oneRounding lists functions that devices compute with one rounding, and so without an error where the result is a
+// float32 number. A root is not one: Triton computes it as x times the reciprocal root, so that the root of 9 may be
+// next to 3.
 var oneRounding = map[string]bool{"square": true, "leaky_relu": true}
 
 // moved returns one end of each interval.
