@@ -103,6 +103,14 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor, acc accumulator) ([]ba
 			}
 		case pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
 			e = max(rx, rz)
+		case pointwise.FloorDivide:
+			e, open = wholeMoves(math.Floor, x, rx, z, rz, y)
+		case pointwise.TruncDivide:
+			e, open = wholeMoves(math.Trunc, x, rx, z, rz, y)
+		case pointwise.Remainder:
+			e, open = remainderMoves(math.Floor, x, rx, z, rz)
+		case pointwise.FMod:
+			e, open = remainderMoves(math.Trunc, x, rx, z, rz)
 		default:
 			if op.Of >= pointwise.Equal { // truths
 				if math.Abs(x-z) <= rx+rz && rx+rz > 0 {

@@ -39,6 +39,9 @@ func (c Contract) String() string {
 	if c.Powers != "" {
 		s += "; powers " + c.Powers
 	}
+	if c.Quotients != "" {
+		s += "; whole quotients " + c.Quotients
+	}
 	if c.Operands != "" {
 		s += "; operands of products in " + c.Operands
 	}

@@ -12,8 +12,8 @@ import (
 // evaluate walks through the steps once, with balls and, beside them, with as many simulated right kernels. It returns
 // the output's ball and those of the kernels, and lets go of all that is not read any more. Every second kernel fuses
 // products with what adds them and, if these are set, has units that truncate, and blocks of pixels. If flips is set,
-// one kernel more comes last, whose only errors are roundings that go the other way wherever they may. Flushed is what
-// a kernel gives that flushes, nil where no number is subnormal.
+// one kernel more comes last, whose only errors are roundings and jumps that go the other way wherever they may.
+// Flushed is what a kernel gives that flushes, nil where no number is subnormal.
 func evaluate(
 	b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64,
 ) (y ball, right []*tensor.Tensor, flushed *tensor.Tensor, err error) {
@@ -65,6 +65,11 @@ func evaluate(
 		if flusher == nil && !b.keeps {
 			flusher = flushing(n, balls, out)
 		}
+		var beside *tensor.Tensor // what the last kernel has where it jumps to the other side
+		if of := jump(n.Op); of != nil && flips && out[0].r != nil && balls[n.In[0]].r != nil {
+			in := n.In[0]
+			beside = flipped(of, sims[kernels].of[in], sims[:kernels], in, balls[in])
+		}
 		every := sims
 		if flusher != nil {
 			every = append(slices.Clip(sims), *flusher)
@@ -72,6 +77,9 @@ func evaluate(
 		for _, s := range every {
 			if err := s.step(n, balls, out); err != nil {
 				return err
+			}
+			if s.flips && beside != nil {
+				s.of[n.Out[0]] = beside
 			}
 			for k, v := range n.In { // before the next kernel's are made
 				if last[v] == n && !slices.Contains(n.In[:k], v) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -12,7 +13,7 @@ import (
 // deviation is that of the simulated kernels' errors, element by element, and that of the bound, scaled to
 // them, together: a few kernels alone say little of one element. One such flip is as large as the format is
 // coarse, and rare: simulated kernels seldom have the one that an output has.
-func flipped(f rounding, t *tensor.Tensor, sims []simulation, v int, b ball) *tensor.Tensor {
+func flipped(round func(float64) float64, t *tensor.Tensor, sims []simulation, v int, b ball) *tensor.Tensor {
 	squares := make([]float64, len(t.Data))
 	var all, bound float64
 	for i, r := range b.r.Data {
@@ -27,20 +28,52 @@ func flipped(f rounding, t *tensor.Tensor, sims []simulation, v int, b ball) *te
 		}
 	}
 	out := fresh(fp16.Float64, t.Shape...)
-	f.RoundSlice(out.Data, t.Data)
 	for i, x := range t.Data {
+		out.Data[i] = round(x)
 		r := b.r.Data[i]
 		if r-r != 0 || bound == 0 {
 			continue
 		}
 		s := mostFlip * math.Sqrt(squares[i]+r*r*all/bound)
-		if other := f.Round(x + s); other != out.Data[i] {
+		if other := round(x + s); other != out.Data[i] {
 			out.Data[i] = other
 		} else {
-			out.Data[i] = f.Round(x - s)
+			out.Data[i] = round(x - s)
 		}
 	}
 	return out
+}
+
+// jump returns the function of a step that makes whole numbers, or signs, of what it reads; nil of any other step.
+// Beside an edge, to be on the other side is as rare and as large as a flip.
+func jump(op graph.Op) func(float64) float64 {
+	switch op.Name() {
+	case "floor":
+		return math.Floor
+	case "ceil":
+		return math.Ceil
+	case "round":
+		return math.RoundToEven
+	case "trunc":
+		return math.Trunc
+	case "sign":
+		return func(x float64) float64 {
+			if x == 0 {
+				return 0
+			}
+			return math.Copysign(1, x)
+		}
+	case "cast":
+		if f, err := fp16.ParseFormat(op.(graph.Cast).Dtype); err != nil || f == fp16.Int64 {
+			return math.Trunc
+		}
+	}
+	return nil
+}
+
+// jumps reports whether a step is one of those.
+func (b *builder) jumps() bool {
+	return slices.ContainsFunc(b.Nodes, func(n graph.Node) bool { return jump(n.Op) != nil })
 }
 
 // usualFlip is the square of what one inner rounding that goes the other way does to a float32 result: the median of

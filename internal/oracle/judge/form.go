@@ -54,6 +54,9 @@ type Form struct {
 	// Powers is how whole powers are multiplied out, "one factor after another" or "by squaring"; "" is one
 	// function.
 	Powers string `json:"powers,omitempty"`
+	// Quotients is how whole quotients, and remainders of them, are made: "after a rounding" or "of what the remainder
+	// leaves"; "" is exactly.
+	Quotients string `json:"quotients,omitempty"`
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none. "tf32 but of
 	// linear, matmul" leaves those of these operations in float32, as PyTorch's default does, which has TF32 for
@@ -113,7 +116,7 @@ func (f Form) with(g Form) Form {
 	f.Weights, f.Positions, f.Atomic = cmp.Or(g.Weights, f.Weights), cmp.Or(g.Positions, f.Positions),
 		cmp.Or(g.Atomic, f.Atomic)
 	f.Operands, f.Scaled = cmp.Or(g.Operands, f.Operands), cmp.Or(g.Scaled, f.Scaled)
-	f.Sampled = cmp.Or(g.Sampled, f.Sampled)
+	f.Sampled, f.Quotients = cmp.Or(g.Sampled, f.Sampled), cmp.Or(g.Quotients, f.Quotients)
 	if g.Parts != "" {
 		f.Parts, f.division = g.Parts, g.division
 	}

@@ -206,7 +206,7 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores, bounds bool
 	t.b.thin, t.b.cores = !bounds, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	f := q.Output.Format
 	// Where terms cancel, one rounding before the last moves the result by many places.
-	if err := q.withEdges(types, t, kernels, bounds && len(t.round) > 0); err != nil {
+	if err := q.withEdges(types, t, kernels, bounds && (len(t.round) > 0 || t.b.jumps())); err != nil {
 		return nil, err
 	}
 	for i := range t.r {

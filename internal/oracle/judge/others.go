@@ -34,6 +34,9 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		if n := factors(op, in, b.Values); n != 0 && b.form.Powers != "" {
 			return []int{b.power(n, in[0])}, true
 		}
+		if x := b.quotient(op, n, in); x >= 0 {
+			return []int{x}, true
+		}
 		if x, is := b.withoutTerm(op, n, in); is {
 			return []int{x}, true
 		}
@@ -130,12 +133,38 @@ func (b *builder) variance(op graph.Var, shape []int, x int) int {
 	return s
 }
 
-// cast bounds a cast of exact numbers, or to whole ones.
+// cast bounds a cast to whole ones, which cuts off what is behind the point: it never falls, so that the ends of an
+// interval say which numbers are right, as those of trunc do. Beyond what the type has devices differ. Truth values
+// are not followed.
 func cast(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
-	if in[0].r != nil && slices.ContainsFunc(in[0].r.Data, func(r float64) bool { return r > 0 }) {
-		return nil, fmt.Errorf("%s of numbers that are not exact to whole ones: %w", op.Name(), errNotJudged)
+	x, y := in[0], ball{v: out[0], exact: true}
+	if x.r == nil || !slices.ContainsFunc(x.r.Data, func(r float64) bool { return r > 0 }) {
+		return []ball{y}, nil
 	}
-	return []ball{{v: out[0], exact: true}}, nil
+	if op.(graph.Cast).Dtype == "bool" {
+		return nil, fmt.Errorf("%s of numbers that are not exact to truth values: %w", op.Name(), errNotJudged)
+	}
+	var ends [2]*tensor.Tensor
+	for k, way := range []float64{-1, 1} {
+		end := moved(x, way)
+		defer release(end)
+		var err error
+		if ends[k], err = one(op, end); err != nil {
+			return nil, err
+		}
+	}
+	y.r = fresh(fp16.Float64, y.v.Shape...)
+	for i, r := range x.r.Data {
+		lo, hi := math.Trunc(x.v.Data[i]-r), math.Trunc(x.v.Data[i]+r)
+		switch {
+		case r == 0:
+		case ends[0].Data[i] != lo || ends[1].Data[i] != hi:
+			y.r.Data[i] = math.Inf(1)
+		default:
+			y.r.Data[i] = max(hi-y.v.Data[i], y.v.Data[i]-lo)
+		}
+	}
+	return []ball{y}, nil
 }
 
 // extreme bounds max and min along an axis, which move by no more than their inputs do. Where the

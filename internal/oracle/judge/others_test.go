@@ -227,6 +227,46 @@ func TestClampedScalar(t *testing.T) {
 	}
 }
 
+// TestCutOff: a sum that is cast to whole numbers is cut off, and beside a whole number both sides are right.
+func TestCutOff(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	x := tensor.New(fp16.Float32, 64, 3)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(4 * r.NormFloat64())
+	}
+	copy(x.Data, []float64{fp16.Float32.Round(.7), fp16.Float32.Round(.2), fp16.Float32.Round(.1)}) // 1 - 2^-27
+	g := graph.New(nil)
+	sum := g.Add(graph.Reduction{Of: "sum", Axes: graph.Ints{1}}, "sum", g.Input("x"))
+	g.Outputs = []int{g.Add(graph.Cast{Dtype: "int64"}, "whole", sum)}
+	of := func(whole func(float64) float64) *tensor.Tensor {
+		y := tensor.New(fp16.Int64, 64)
+		for i := range y.Data {
+			row := x.Data[3*i:]
+			y.Data[i] = whole(row[0] + row[1] + row[2])
+		}
+		return y
+	}
+	other := of(math.Trunc)
+	other.Data[0]++
+	wrong := of(math.Trunc)
+	wrong.Data[9]++
+	for name, c := range map[string]struct {
+		y    *tensor.Tensor
+		want string
+	}{
+		"cut off": {of(math.Trunc), Pass}, "the other side": {other, Pass},
+		"rounded": {of(math.RoundToEven), Fail}, "down": {of(math.Floor), Fail}, "one more": {wrong, Fail},
+	} {
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: c.y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Verdict != c.want {
+			t.Errorf("%s: %s: %s", name, a.Verdict, a.Reason)
+		}
+	}
+}
+
 // TestWholeArithmetic: sums and products of whole numbers are exact beyond what float32 has, and so is what a jump
 // makes of them.
 func TestWholeArithmetic(t *testing.T) {

@@ -216,6 +216,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 		}
 		switch op := n.Op.(type) {
 		case graph.Binary:
+			forms = append(forms, quotients(op, q.Narrow)...)
 			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow != fp16.Float32 {
 				forms = append(forms, Form{Powers: oneByOne}, Form{Powers: bySquares})
 			}

@@ -81,7 +81,7 @@ func roundAll(f rounding, sims []simulation, v int, b ball) {
 	if n := len(sims); n > 0 && sims[n-1].flips && b.r != nil {
 		last := sims[n-1]
 		exact := last.of[v]
-		last.of[v] = flipped(f, exact, sims[:len(sims)-1], v, b)
+		last.of[v] = flipped(f.Round, exact, sims[:len(sims)-1], v, b)
 		if !shared(exact, b.v) {
 			release(exact)
 		}

@@ -102,7 +102,7 @@ func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial
 	if f == fp16.Float32 && !t.b.multiplies() { // where elements share an error, as those of a row do whose mean is off
 		kernels = max(kernels, leastCompared)
 	}
-	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
+	flips := f == fp16.Float32 && len(t.round) > 0 || t.b.jumps() // a coarser store hides those of roundings
 	if err := q.withEdges(types, t, kernels, flips); err != nil {
 		return nil, err
 	}
