@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
@@ -10,7 +11,7 @@ import (
 )
 
 // MatMul is matmul, and mm and bmm, of inputs of two and of three dimensions only. See
-// [matmul.Shape].
+// [matmul.Shape]. Products of whole numbers by whole numbers are whole, and at most 2^53 in size.
 type MatMul struct{ rank int }
 
 // Linear is linear: of an input [...,K], a weight [N,K] and, as a third input, a bias [N]
@@ -111,7 +112,8 @@ func productShape(a, b Type, p matmul.Params, added ...Type) ([]int, error) {
 // Infer implements [Op].
 func (o MatMul) Infer(m Mode, in []Type) (Inference, error) {
 	err := arity(in, 2, 2)
-	if err == nil {
+	whole := err == nil && in[0].Format == fp16.Int64 && in[1].Format == fp16.Int64
+	if err == nil && !whole {
 		err = real(in)
 	}
 	if err == nil && o.rank != 0 {
@@ -126,6 +128,9 @@ func (o MatMul) Infer(m Mode, in []Type) (Inference, error) {
 	shape, err := productShape(in[0], in[1], matmul.Params{})
 	if err != nil {
 		return Inference{}, err
+	}
+	if whole {
+		return Inference{Out: []Type{{shape, fp16.Int64}}}, nil
 	}
 	return multiplied(m, o.Name(), in, -1, shape)
 }
@@ -247,7 +252,32 @@ func (o Gemm) operands(c *Call) multiplication {
 
 // Eval implements [Op].
 func (o MatMul) Eval(c *Call) error {
+	if c.Out[0].Format == fp16.Int64 {
+		return wholeProduct(c.Out[0], c.In(0), c.In(1))
+	}
 	multiply(c, o.operands(c))
+	return nil
+}
+
+// wholeProduct multiplies in float64, in which sums of at most 2^53 in size are exact in any order. The terms' sizes
+// add up to no more, or nobody knows.
+func wholeProduct(dst, a, b *tensor.Tensor) error {
+	in := [2]*tensor.Tensor{a, b}
+	var sizes [2]*tensor.Tensor
+	for k, t := range in {
+		in[k], sizes[k] = tensor.Of(fp16.Float64, t.Data, t.Shape...), tensor.New(fp16.Float64, t.Shape...)
+		for i, v := range t.Data {
+			sizes[k].Data[i] = math.Abs(v)
+		}
+	}
+	y := tensor.Of(fp16.Float64, dst.Data, dst.Shape...)
+	matmul.Forward(y, sizes[0], sizes[1], matmul.Params{})
+	for _, v := range y.Data {
+		if v > 1<<53 {
+			return fmt.Errorf("sum: %.0f: want whole numbers of at most 2^53 in size", v)
+		}
+	}
+	matmul.Forward(y, in[0], in[1], matmul.Params{})
 	return nil
 }
 

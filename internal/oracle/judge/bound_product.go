@@ -121,7 +121,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		}
 	}
 	for i, all := range t.Data {
-		if grid > 0 && all < grid/acc.u { // every partial sum is a number of the accumulator
+		if grid > 0 && all < grid/acc.u || v.Format == fp16.Int64 { // every partial sum is a number of the accumulator
 			continue
 		}
 		r.Data[i] = float64((each*n+2)*acc.u*all) + acc.least(n)

@@ -20,6 +20,19 @@ func scatters(op graph.Op) bool {
 		return o.Reduce == "sum"
 	case graph.ScatterReduce:
 		return o.Reduce == "sum"
+	case graph.IndexReduce:
+		return o.Reduce == "sum"
+	}
+	return false
+}
+
+// without reports whether a sum is without the old number where others come.
+func without(op graph.Op) bool {
+	switch o := op.(type) {
+	case graph.ScatterReduce:
+		return !o.Include
+	case graph.IndexReduce:
+		return !o.Include
 	}
 	return false
 }
@@ -75,7 +88,7 @@ func added(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, e
 			continue
 		}
 		base := in[0].v.Data[i]
-		if reduce, is := op.(graph.ScatterReduce); is && !reduce.Include {
+		if without(op) {
 			base = 0
 		}
 		off := min(n*acc.u, 1) * all
@@ -113,7 +126,6 @@ func adder(op graph.Op, in []ball, f fp16.Format) (
 	if err != nil {
 		return nil, err
 	}
-	reduce, is := op.(graph.ScatterReduce)
 	return func(x []*tensor.Tensor, s simulation) (*tensor.Tensor, error) {
 		from, err := seen(op, x[len(x)-1], to.Shape)
 		if err != nil {
@@ -121,7 +133,7 @@ func adder(op graph.Op, in []ball, f fp16.Format) (
 		}
 		y := fresh(fp16.Float64, x[0].Shape...)
 		copy(y.Data, x[0].Data)
-		if is && !reduce.Include {
+		if without(op) {
 			for _, at := range to.Data {
 				y.Data[int(at)] = 0
 			}
@@ -160,6 +172,8 @@ func places(op graph.Op, in []ball) (*tensor.Tensor, error) {
 		take = graph.Gather(o)
 	case graph.ScatterReduce:
 		take = graph.Gather{Axis: o.Axis, FromEnd: o.FromEnd}
+	case graph.IndexReduce:
+		take = graph.IndexSelect{Axis: o.Axis, FromEnd: o.FromEnd}
 	case graph.ScatterND:
 		take = graph.GatherND{}
 	case graph.IndexPut:

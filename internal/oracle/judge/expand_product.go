@@ -156,6 +156,9 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 	}
 	switch n.Op.(type) {
 	case graph.MatMul:
+		if b.types[n.In[0]].Format == fp16.Int64 { // exact, whatever a unit has
+			return b.step("output", n.Op, in...), true
+		}
 		if len(a) < 2 || len(c) < 2 {
 			return 0, false
 		}

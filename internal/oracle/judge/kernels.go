@@ -25,6 +25,7 @@ var arguments = map[string]string{
 	"embedding":                    "weight input", "gather": "input index", "index_select": "input index",
 	"where": "condition input other", "grid_sampler": "input grid",
 	"scatter_add": "input index src", "index_add": "input index source",
+	"scatter_reduce": "input index src", "index_reduce": "input index source",
 	"swiglu": "gate up", "geglu": "gate up", "rotary_embedding": "input cos sin", "cross_entropy": "input target",
 }
 

@@ -19,7 +19,8 @@ type bounder func(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error)
 var others = map[string]bounder{
 	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform,
 	"complex_mul": complexProduct,
-	"scatter_nd":  scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme,
+	"scatter_nd":  scatter, "index_put": scatter, "scatter_reduce": scatter, "index_reduce": scatter, "cast": cast,
+	"max": extreme,
 	"min": extreme, "topk": ordered, "sort": ordered, "grid_sampler": sampled,
 }
 
@@ -72,6 +73,18 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		return []int{b.squareRoot("output", s)}, true
 	case graph.Var:
 		return []int{b.variance(op, shape, in[0])}, true
+	case graph.ScatterReduce:
+		if op.Reduce != "mean" {
+			return nil, false
+		}
+		op.Reduce = "sum"
+		return []int{b.scatteredMean(op, in)}, true
+	case graph.IndexReduce:
+		if op.Reduce != "mean" {
+			return nil, false
+		}
+		of := graph.IndexReduce{Axis: op.Axis, Reduce: "sum", Include: op.Include, FromEnd: op.FromEnd}
+		return []int{b.scatteredMean(of, in)}, true
 	case graph.GLU:
 		half := b.AddNode(graph.Chunk{Chunks: 2, Axis: op.Axis}, b.prefix+"halves", 2, in[0])
 		of, x := unary("sigmoid"), half[1]
@@ -131,6 +144,19 @@ func (b *builder) variance(op graph.Var, shape []int, x int) int {
 		s = b.squareRoot("output", s)
 	}
 	return s
+}
+
+// scatteredMean is a sum at places that an index names, over how many numbers came there; what none came to stays.
+func (b *builder) scatteredMean(sum graph.Op, in []int) int {
+	ones := func(k int) int {
+		t := tensor.New(fp16.Float64, b.in[k].Shape...)
+		for i := range t.Data {
+			t.Data[i] = 1
+		}
+		return b.Constant("", t)
+	}
+	count := b.step("count", sum, ones(0), in[1], ones(2))
+	return b.step("output", div, b.may(true, b.step("sum", sum, in...)), count)
 }
 
 // cast bounds a cast to whole ones, which cuts off what is behind the point: it never falls, so that the ends of an
@@ -218,9 +244,6 @@ func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 
 // scatter bounds what puts numbers into others, and does not add them.
 func scatter(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
-	if o, is := op.(graph.ScatterReduce); is && o.Reduce == "mean" {
-		return nil, fmt.Errorf("%s of means: %w", op.Name(), errNotJudged)
-	}
 	return spread(op, in, out, false)
 }
 

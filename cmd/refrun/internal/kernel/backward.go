@@ -44,7 +44,7 @@ func judgeBackward(c *cli.Command, path string, a judged) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if q.Claimed, err = a.claim(); err != nil {
+	if q.Claimed, err = a.claim(q.Inputs); err != nil {
 		return err
 	}
 	if err := a.gradFormats(q); err != nil {

@@ -82,7 +82,7 @@ func judgeKernel(c *cli.Command, path string, a judged) error {
 	for _, n := range order {
 		q.Inputs = append(q.Inputs, tensors[n])
 	}
-	if q.Claimed, err = a.claim(); err != nil {
+	if q.Claimed, err = a.claim(q.Inputs); err != nil {
 		return err
 	}
 	if err := a.formats(&q); err != nil {
@@ -175,10 +175,15 @@ func attributesOf(given cli.List) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// claim is what the flags say of how the kernel computes; nil if nothing.
-func (a *judged) claim() (*judge.Contract, error) {
+// claim is what the flags say of how the kernel computes, of its inputs; nil if nothing.
+func (a *judged) claim(inputs []*tensor.Tensor) (*judge.Contract, error) {
 	var c judge.Contract
-	c.Accumulate = a.accumulate
+	if c.Accumulate = a.accumulate; a.accumulate == wholeSums {
+		if !slices.ContainsFunc(inputs, func(t *tensor.Tensor) bool { return t.Format == fp16.Int64 }) {
+			return nil, fmt.Errorf("--accumulate: %s: no input has whole numbers", wholeSums)
+		}
+		c.Accumulate = "" // they are exact
+	}
 	for _, r := range a.round {
 		for name := range strings.SplitSeq(r, ",") {
 			c.Round = append(c.Round, name)

@@ -52,6 +52,7 @@ judged. The report says which rows, and the chance to miss a wrong one; --all ju
 all.
 
 A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
+Products of whole numbers, int8 by int8, are held to every bit: --accumulate int32.
 
 With --batch, FILE has many questions, one a line, such as
 ["run.safetensors", "--op", "softmax"]. One process answers each with a line of
@@ -85,7 +86,7 @@ func runKernel(c *cli.Command) error {
 	switch f.device {
 	case "float32":
 		f.device = ""
-	case "float16", "bfloat16":
+	case "float16", "bfloat16", wholeSums:
 		sums, f.device = f.device, ""
 	default:
 		if slices.Contains(judge.Emulations(), f.device) {
@@ -120,6 +121,9 @@ func runKernel(c *cli.Command) error {
 		if f.schedule != "" {
 			a.schedule = cli.List{f.schedule}
 		}
+		if sums == wholeSums && (f.backward || gradient.IsATen(f.op)) {
+			return fmt.Errorf("--accumulate: %s: says nothing of gradients", wholeSums)
+		}
 		if f.backward || gradient.IsATen(f.op) {
 			return judgeBackward(c, c.Pos[0], a)
 		}
@@ -130,6 +134,9 @@ func runKernel(c *cli.Command) error {
 	}
 	return judgeUnit(c, f)
 }
+
+// wholeSums says that the sums are those of whole numbers, which are exact.
+const wholeSums = "int32"
 
 // kernelFlags are the flags of kernel.
 type kernelFlags struct {
@@ -145,6 +152,7 @@ func declareFlags(c *cli.Command) *kernelFlags {
 	c.Flags.StringVar(&f.precision, "precision", "",
 		"`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
 	c.Flags.StringVar(&f.device, "accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; "+
+		wholeSums+" of whole numbers; "+
 		"of products in parts "+strings.Join(judge.Emulations(), ", ")+"; "+
 		"or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
 	c.Flags.StringVar(&f.network, "graph", "",

@@ -85,6 +85,7 @@ func TestKernelUsage(t *testing.T) {
 		"--op matmul --precision fp16 --output d_fp32":               "matmul: no tensor input: want input other, of [",
 		"--op softmx --precision fp16 --output d_fp32":               `unknown operation "softmx"`,
 		"--op dot --precision fp16 --attr dim=1":                     "--attr: says nothing of tensor cores",
+		"--op matmul --output d_fp32 --accumulate int32 --backward":  "--accumulate: int32: says nothing of gradients",
 		"--op dot --precision fp16 --round x":                        "--round: says nothing of tensor cores",
 		"--op matmul --attr dim":                                     `--attr: "dim": want NAME=VALUE, such as dim=-1`,
 		"--op matmul --output y": `no tensor "y": want the output ` +

@@ -42,7 +42,7 @@ func judgeOutputs(c *cli.Command,
 	for _, n := range order {
 		s.Inputs = append(s.Inputs, tensors[n])
 	}
-	if s.Claimed, err = a.claim(); err != nil {
+	if s.Claimed, err = a.claim(s.Inputs); err != nil {
 		return err
 	}
 	q := judge.Question{Inputs: s.Inputs}

@@ -59,6 +59,7 @@ same("linear", "input weight bias")
 same("matmul", "self other")
 same("mm", "self mat2")
 same("bmm", "self mat2")
+same("matmul", "self mat2", "", "_int_mm.default")
 same("matmul", "self vec", "", "mv.default")
 same("matmul", "self tensor", "", "dot.default")
 same("addmm", "self mat1 mat2", "beta alpha")
@@ -179,8 +180,10 @@ def binary(op: str, first: str = "self", second: str = "other", *overloads: str)
         for place, v in (("self", a[first]), ("other", a[second])):
             if c.tensor(v):
                 tensors.append(v)
-            else:
+            elif math.isfinite(c.number(v)):
                 attributes[place] = c.number(v)
+            else:  # which a file of a graph has no word for
+                tensors.append(torch.tensor(v, dtype=next(c.dtype(t) for t in (a[first], a[second]) if c.tensor(t))))
         if a.get("alpha", 1) != 1:
             attributes["alpha"] = a["alpha"]
         if a.get("rounding_mode"):
@@ -751,14 +754,63 @@ same("index_select", "self index", "dim")
 same("gather", "self index", "dim")
 same("scatter", "self index src", "dim", "scatter.src")
 same("scatter_add", "self index src", "dim")
-same("scatter_reduce", "self index src", "dim reduce include_self", "scatter_reduce.two")
-same("index_reduce", "self index source", "dim reduce include_self")
+
+
+# The most factors that are laid out for products at places.
+FACTORS = 1 << 24
+
+
+@rule("scatter_reduce.two", "index_reduce.default")
+def scatter_reduce(c: Any, a: Dict[str, Any]) -> Any:
+    x, index, src = a["self"], a["index"], a.get("src", a.get("source"))
+    if a["reduce"] == "prod":
+        return multiplied(c, x, index, src, a["dim"] % max(1, len(c.shape(x))), a["include_self"])
+    return c.emit("index_reduce" if "index" in c.target else "scatter_reduce", [x, index, src], {k: a[k] for k in ("dim", "reduce", "include_self")})
+
+
+def multiplied(c: Any, x: Any, index: Any, src: Any, axis: int, include: bool) -> Any:
+    """Products of what comes to each place: of all numbers along the axis, with ones in place of those that go elsewhere."""
+    shape, dtype, given = c.shape(x), c.dtype(x), c.shape(index)
+    by_place = len(given) == len(shape) and "index" not in c.target
+    n, m = given[axis] if by_place else given[0], shape[axis]
+    before, behind = shape[:axis], shape[axis + 1 :]
+    if [*before, n, *behind] != c.shape(src) or by_place and given != c.shape(src):
+        raise NoRule("a product of parts of the numbers: want an index and numbers of one shape, and of the input's but for dim")
+    if n * m * math.prod(before) * math.prod(behind) > FACTORS:
+        raise NoRule(f"a product of {n} numbers to each of {m} places: want fewer")
+    apart = [*before, n, 1, *behind] if by_place else [*[1] * axis, n, 1, *[1] * len(behind)]
+    whole = [*before, n, m, *behind]
+    index = c.emit("reshape", [index], {"shape": apart, "allowzero": True}, part="index", types=[(apart, torch.int64)])
+    places = torch.arange(m).reshape([1] * (axis + 1) + [m] + [1] * len(behind))
+    here = c.emit("eq", [index, places], {}, part="here", types=[([*apart[: axis + 1], m, *apart[axis + 2 :]], torch.bool)])
+    src = c.emit("reshape", [src], {"shape": [*before, n, 1, *behind], "allowzero": True}, part="numbers", types=[([*before, n, 1, *behind], dtype)])
+    factors = c.emit("where", [here, src, torch.ones((), dtype=dtype)], {}, part="factors", types=[(whole, dtype)])
+    old = c.emit("reshape", [x], {"shape": [*before, 1, m, *behind], "allowzero": True}, part="old", types=[([*before, 1, m, *behind], dtype)])
+    if include:
+        factors = c.emit("cat", [old, factors], {"dim": axis}, part="all", types=[([*before, n + 1, m, *behind], dtype)])
+        return c.emit("prod", [factors], {"dim": axis})
+    some = c.emit("any", [here], {"dim": axis}, part="some", types=[([*apart[:axis], m, *apart[axis + 2 :]], torch.bool)])
+    product = c.emit("prod", [factors], {"dim": axis}, part="product", types=[(shape, dtype)])
+    return c.emit("where", [some, product, x], {})
+
+
 
 
 @rule("index_add.default")
 def index_add(c: Any, a: Dict[str, Any]) -> Any:
     src = a["source"] if a["alpha"] == 1 else c.emit("mul", [a["source"]], {"other": a["alpha"]}, part="alpha")
     return c.emit("index_add", [a["self"], a["index"], src], {"dim": a["dim"]})
+
+
+@rule("bincount.default")
+def bincount(c: Any, a: Dict[str, Any]) -> Any:
+    """How often each number is there, or the sum of its weights."""
+    x, w, least = a["self"], a["weights"], a["minlength"]
+    if not least:
+        raise NoRule("a size that depends on numbers: want minlength, of more than the greatest number")
+    dtype = torch.int64 if w is None else torch.float32 if c.dtype(w) == torch.float32 else torch.float64
+    each = torch.ones(c.shape(x), dtype=dtype) if w is None else c.cast(w, dtype)
+    return c.emit("index_add", [torch.zeros(least, dtype=dtype), x, each], {"dim": 0}, types=[([least], dtype)])
 
 
 @rule("scatter.value")

@@ -30,8 +30,35 @@ def rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool 
     return torch.nn.functional.leaky_relu(x, (lower + upper) / 2)
 
 
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many numbers lie in each of so many parts of a range, of which the last has its end; without a range, in that of
+    all numbers."""
+    x = x.flatten()
+    low, high = (torch.full((), v, dtype=x.dtype) for v in (min, max)) if min != max else (x.amin(), x.amax())
+    part = ((x - low) / (high - low) * bins).floor().clamp(max=bins - 1)
+    inside = (x >= low) & (x <= high)
+    return ((part[:, None] == torch.arange(bins, dtype=x.dtype)) & inside[:, None]).to(x.dtype).sum(0)
+
+
+def fake_quantize(x: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
+    """The nearest of the numbers that the whole ones from quant_min to quant_max stand for."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    whole = (wide / scale + zero_point).round().clamp(quant_min, quant_max)
+    return ((whole - zero_point) * scale).to(x.dtype)
+
+
+def fake_quantize_by_channel(x: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int) -> Tensor:
+    """The same with a scale and a zero point for each place along an axis."""
+    along = [-1 if d == axis % x.dim() else 1 for d in range(x.dim())]
+    return fake_quantize(x, scale.reshape(along), zero_point.to(scale.dtype).reshape(along), quant_min, quant_max)
+
+
 DECOMPOSITIONS: Dict[Any, Callable[..., Any]] = {
     aten.bilinear.default: bilinear,
     aten._weight_norm.default: weight_norm,
     aten.rrelu.default: rrelu,
+    aten.histc.default: histc,
+    aten.fake_quantize_per_tensor_affine.default: fake_quantize,
+    aten.fake_quantize_per_tensor_affine.tensor_qparams: fake_quantize,
+    aten.fake_quantize_per_channel_affine.default: fake_quantize_by_channel,
 }

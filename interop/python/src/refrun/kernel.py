@@ -35,6 +35,8 @@ _ARGUMENTS = {
     "index_select": ("input", "index"),
     "scatter_add": ("input", "index", "src"),
     "index_add": ("input", "index", "source"),
+    "scatter_reduce": ("input", "index", "src"),
+    "index_reduce": ("input", "index", "source"),
     "where": ("condition", "input", "other"),
     "grid_sampler": ("input", "grid"),
     "batch_norm": ("input", "weight", "bias", "running_mean", "running_var"),
@@ -151,6 +153,34 @@ def _unfolded(op: Any, given: Sequence[Any], refused: CaseError) -> Any:
     raise refused from None
 
 
+def _function(op: str, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    """One of ATen's operations as a function of its tensors, and these in the order of its schema; None if there is none.
+
+    inputs are by the names in the schema, or in their order, and attributes are its other arguments.
+    """
+    import torch
+
+    packet = getattr(torch.ops.aten, op, None)
+    for overload in packet.overloads() if packet is not None else ():
+        f = getattr(packet, overload)
+        arguments = f._schema.arguments
+        tensors = [a.name for a in arguments if "Tensor" in str(a.type)]
+        given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(tensors, inputs))
+        given = {name: v for name, v in given.items() if v is not None}
+        left = {a.name for a in arguments if not a.has_default_value() and "Optional" not in str(a.type)} - set(given) - set(attributes)
+        known = set(given) <= set(tensors) and set(attributes) <= {a.name for a in arguments}
+        if left or not known or not isinstance(inputs, Mapping) and len(inputs) > len(tensors):
+            continue
+        order = [name for name in tensors if name in given]
+        others = {a.name: attributes.get(a.name, a.default_value) for a in arguments if a.name not in given}
+
+        def of(*x: Any, f: Any = f, order: Sequence[str] = order, others: Mapping[str, Any] = others) -> Any:
+            return f(**dict(zip(order, x)), **others)
+
+        return of, [given[name] for name in order]
+    return None
+
+
 def _outputs(output: Any) -> Mapping[str, Raw]:
     """The outputs under the names that they have in a file: of a list by their places, of a dict by their names."""
     if isinstance(output, Mapping):
@@ -177,6 +207,8 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     inputs are its tensors by ATen's names of the arguments, or in their order; torch tensors on any
     device, JAX or numpy arrays. Attributes are keywords: dim=-1, normalized_shape=[256], eps=1e-5.
 
+    Other operations of ATen have the names of their schemas, and are judged as what PyTorch says that they consist of.
+
     The formats are those of the tensors. precision says another for the inputs ("tf32" rounds the
     operands of products), store for the output. Sums are in float32. round names steps that the
     kernel rounds to the inputs' format, such as "silu" or "normalized"; what is not named is searched
@@ -184,7 +216,7 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     attention, variance "one_pass" of a norm.
 
     accumulate="float16" or "bfloat16" says that sums are kept in that format, which is a fault of a kernel
-    that does not say so. "3xtf32", "bf16x3", "bf16x6" and "bf16x9" say that products of float32 numbers are those of their
+    that does not say so, "int32" that they are of whole numbers, which are held to every bit. "3xtf32", "bf16x3", "bf16x6" and "bf16x9" say that products of float32 numbers are those of their
     parts. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
     that device's very bits, with schedule={"split_k": n} to those of n parts of K, or {"part_k": n} of parts of n
     numbers. Operands of E4M3 and E5M2 need a precision of that name.
@@ -229,6 +261,12 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     net = None
     if isinstance(op, str) and seed is not None:
         raise CaseError(f"seed: says nothing of {op}: want a function or module that draws at random")
+    options = {"precision": precision, "accumulate": accumulate, "round": round, "schedule": schedule, "store": store, "variance": variance,
+               "everything": everything, "seconds": seconds, "report": report}
+    if isinstance(op, str) and (attributes.get("reduce") == "prod" or op not in _ARGUMENTS and op not in _WEIGHTED and len(inputs) > 2):
+        function = _function(op, inputs, attributes)
+        if function is not None:
+            return check_kernel(*function, output, **options)
     if not isinstance(op, str):
         net, inputs = _traced(op, inputs, attributes, seed)
         attributes, op = {}, ""
@@ -270,6 +308,9 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
         done = subprocess.run(command + ["--json"], capture_output=True, text=True)
         if done.returncode not in (0, 1, 3):
             line = done.stderr.strip().replace(str(path) + ": ", "") or f"refrun kernel ended with {done.returncode}"
+            function = _function(op, inputs, attributes) if op and "unknown operation" in line else None
+            if function is not None:
+                return check_kernel(*function, output, **options)
             raise ValueError(line)
         data = json.loads(done.stdout)
         text = data.get("text") or subprocess.run(command, capture_output=True, text=True).stdout

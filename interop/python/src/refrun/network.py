@@ -18,7 +18,7 @@ from torch import fx, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-from . import aten, composed, graph, losses, pairs
+from . import aten, backwards, composed, graph, losses, pairs
 from .case import CaseError, replace
 from .graph import UnsupportedLayer
 
@@ -207,11 +207,16 @@ _LAYERS = ("gru.input", "lstm.input", "rnn_tanh.input", "rnn_relu.input")
 
 
 @lru_cache(maxsize=None)
+def _torchs() -> Dict[Any, Any]:
+    """What torch says that its operations consist of."""
+    return {**torch.export.default_decompositions(), **torch._decomp.decomposition_table}
+
+
+@lru_cache(maxsize=None)
 def _table() -> Dict[Any, Any]:
     known = {f"aten.{name}.default" for name in (*_COMPOSED, *_CELLS)} | {f"aten.{name}" for name in _LAYERS}
-    ways = {**torch.export.default_decompositions(), **torch._decomp.decomposition_table}
-    ways = {f: _shaped(way) if str(f).endswith(".input") else way for f, way in ways.items() if str(f) in known}
-    return {**ways, **losses.DECOMPOSITIONS, **composed.DECOMPOSITIONS}
+    ways = {f: _shaped(way) if str(f).endswith(".input") else way for f, way in _torchs().items() if str(f) in known}
+    return {**ways, **losses.DECOMPOSITIONS, **composed.DECOMPOSITIONS, **backwards.DECOMPOSITIONS}
 
 
 def _shaped(way: Any) -> Any:
@@ -239,9 +244,38 @@ def _functional(exported: Any) -> Any:
     try:
         known = {n.target for n in exported.graph.nodes if str(n.target) in aten.RULES}
         with _whole({f for f in known if "dropout" not in str(f)}):  # which is what it draws
-            return exported.run_decompositions(_decompositions())
+            exported = exported.run_decompositions(_decompositions())
+            for f in _missing(exported):
+                exported = _apart(exported, f)
+            return exported
     except TypeError:
         return exported
+
+
+# How often what an operation consists of is taken apart again.
+_DEEP = 4
+
+
+def _missing(exported: Any) -> Dict[Any, None]:
+    """The operations of a program that have no rule here, in their order."""
+    calls = (n.target for n in exported.graph.nodes if n.op == "call_function" and n.target is not op.getitem)
+    return {f: None for f in calls if str(f) not in aten.RULES and _short(str(f)).partition(".")[0] not in _MAKES}
+
+
+def _apart(exported: Any, f: Any) -> Any:
+    """The program with an operation as what torch says that it consists of, if there are rules for all of that."""
+    before, tried = _missing(exported), exported
+    for _ in range(_DEEP):
+        ways = {g: _torchs().get(g) for g in _missing(tried) if g is f or g not in before}
+        if not ways:
+            return tried
+        if None in ways.values() or any(aten.way_out(str(g)) for g in ways):
+            break
+        try:
+            tried = tried.run_decompositions(ways)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError):  # torch's way does not fit the call
+            break
+    return exported
 
 
 @contextlib.contextmanager
@@ -266,6 +300,12 @@ def _whole(functions: Set[Any]) -> Iterator[None]:
 _MOVES = set("""view reshape expand permute transpose t unsqueeze squeeze select slice clone detach alias lift_fresh_copy
 cat stack repeat flip roll contiguous flatten unflatten unbind split split_with_sizes chunk meshgrid movedim expand_as
 view_as broadcast_to narrow index index_select tile view_as_real view_as_complex real imag complex""".split())
+
+
+# Operations that make numbers of nothing but a shape.
+_MAKES = set("""arange zeros ones full eye linspace scalar_tensor empty zeros_like ones_like full_like empty_like new_zeros
+new_ones new_full new_empty empty_permuted fft_fftfreq fft_rfftfreq tril_indices triu_indices
+_new_zeros_with_same_feature_meta""".split())
 
 
 class _Converter:
@@ -490,7 +530,8 @@ class _Converter:
             of = self.of.get(n.args[0])
             self.of[n] = of[n.args[1]] if isinstance(of, tuple) and n.args[1] < len(of) else None
             return
-        if any(a in self.of and self.of[a] is None for a in n.all_input_nodes):
+        sizes = isinstance(n.meta.get("val"), (torch.SymInt, torch.SymBool))
+        if sizes or any(a in self.of and self.of[a] is None for a in n.all_input_nodes):
             self.of[n] = None  # follows from something that is listed, and whose size depends on numbers
             return
         try:
@@ -564,10 +605,9 @@ class _Converter:
         whole = not several and not val.dtype.is_floating_point and val.dtype not in _COMPLEX
         of = [self._known(a) if whole else self.of.get(a) for a in n.all_input_nodes]
         name = self.target.split(".")[1]
-        makes = {"arange", "zeros", "ones", "full", "eye", "linspace", "scalar_tensor", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "fft_fftfreq", "fft_rfftfreq", "tril_indices", "triu_indices"}
-        if name in makes and not several:
-            if name.endswith("_like") or name.startswith("new_"):
-                fill = {"zeros": 0, "empty": 0, "ones": 1}.get(name.replace("_like", "").replace("new_", ""))
+        if name in _MAKES and not several:
+            if name.endswith(("_like", "_meta")) or name.startswith("new_"):
+                fill = {"zeros": 0, "empty": 0, "ones": 1, "_zeros_with_same_feature_meta": 0}.get(name.replace("_like", "").replace("new_", ""))
                 fill = n.args[-1] if fill is None else fill
                 return torch.full([int(d) for d in val.shape], fill, dtype=val.dtype)
             return n.target(*n.args, **{k: v for k, v in n.kwargs.items() if k not in ("device", "pin_memory", "layout")})
