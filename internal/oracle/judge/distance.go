@@ -31,7 +31,9 @@ func (q *Question) coarser() fp16.Format {
 // several roundings are missing, most numbers are off, by what the narrow format's roundings are, and each rounding
 // that is put right makes that a little less: in bits that shows, where squares would show the largest alone and a
 // count nothing. The storing itself is no part of it: it has 1/12 under every contract, which would hide what a rare
-// rounding does. Of several results the nearest counts.
+// rounding does. Of several results the nearest counts. What is smaller than a place of the output counts as that
+// place: what cancels to 0 is in right kernels as large as float32's errors, which is more places of 0 than any wrong
+// number has.
 func distanceOf(f fp16.Format, out []float64, results ...[]float64) (far Distance) {
 	return distanceIn(f, math.Inf(1), f, out, results...)
 }
@@ -42,7 +44,7 @@ func distanceIn(unit fp16.Format, most float64, f fp16.Format, out []float64, re
 		near := math.Inf(1)
 		for _, y := range results {
 			stored := f.Round(y[i])
-			ulp := unit.Ulp(stored)
+			ulp := max(unit.Ulp(stored), unit.Ulp(unit.Ulp(got)))
 			if !(ulp > 0) {
 				ulp = unit.Smallest()
 			}
