@@ -136,6 +136,25 @@ class Named(unittest.TestCase):
         right, wrong = take(scale, -128), [take(scale.flip(0), -128), take(scale, 0), down]
         self.hold(lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -128, 127), [x, scale, zero], right, wrong)
 
+    def test_narrow(self):
+        """Numbers of 8 bits as inputs of a function, and their product."""
+        a, b = (x.to(torch.float8_e4m3fn) for x in (self.x, self.y))
+        scale = torch.rand(32, 1)
+        f = lambda a, s: (a.float() * s).softmax(-1)
+        self.hold(f, [a, scale], f(a, scale), [f(a, scale.flip(0)), f(a, scale).roll(1, 1), a.float().softmax(-1)])
+        c = self.x.to(torch.float8_e5m2)
+        f = lambda c, b: c.to(torch.bfloat16) @ b.to(torch.bfloat16).T
+        right = f(c, b)
+        self.hold(f, [c, b], right, [right * 1.02, right.roll(1, 1), f(a, b)])
+        s, t = torch.tensor(0.5), torch.tensor(0.3)
+        f = lambda a, b, s, t: torch._scaled_mm(a, b.T, s, t, out_dtype=torch.bfloat16)
+        right = f(a, b, s, t)
+        later = (a.float() @ b.float().T * (s * t)).bfloat16()
+        self.hold(f, [a, b, s, t], later, [right * 2, f(a, b, s, s), right.roll(1, 0)])
+        self.assertEqual(refrun.check_kernel(f, [a, b, s, t], right).verdict, "PASS")
+        with self.assertRaisesRegex(ValueError, "float8_e4m3fn numbers: want"):
+            refrun.check_kernel(lambda x: x.to(torch.float8_e4m3fn), [self.x], a.float())
+
     def test_jvp(self):
         x, v = self.x, self.y
         for f in (F.silu, lambda a: torch.softmax(a, -1), lambda a: F.layer_norm(a, (48,))):

@@ -66,6 +66,22 @@ same("addmm", "self mat1 mat2", "beta alpha")
 same("baddbmm", "self batch1 batch2", "beta alpha")
 
 
+@rule("_scaled_mm.default")
+def scaled_mm(c: Any, a: Dict[str, Any]) -> Any:
+    """A product of numbers of 8 bits, each times its scale. Kernels scale the operands, as PyTorch on a CPU does, or what the
+    sums are, which has fewer errors."""
+    of = []
+    for x, scale, n in ((a["self"], a["scale_a"], [c.shape(a["self"])[0], 1]), (a["mat2"], a["scale_b"], [1, c.shape(a["mat2"])[1]])):
+        if c.shape(scale) not in ([], [1], [1, 1], n) or a["scale_result"] is not None:
+            raise NoRule("scales of blocks, or of the result: want those of tensors, or of rows and columns")
+        of.append(c.emit("mul", [x, scale], {}, part=f"scaled{len(of)}", types=[(c.shape(x), torch.float32)]))
+    types = [(c.result_shape(), torch.float32)]
+    y = c.emit("mm", of, {}, part="product", types=types)
+    if a["bias"] is not None:
+        y = c.emit("add", [y, c.cast(a["bias"], torch.float32)], {}, part="sum", types=types)
+    return y if c.result().dtype == torch.float32 else c.emit("cast", [y], {"dtype": str(c.result().dtype).removeprefix("torch.")})
+
+
 @rule("einsum.default")
 def einsum(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("einsum", list(a["tensors"]), {"equation": a["equation"]})

@@ -24,6 +24,8 @@ from .graph import UnsupportedLayer
 
 _DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16",
            torch.int64: "int64", torch.int32: "int32", torch.int16: "int16", torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool"}
+# Formats of 8 bits, whose numbers float32 has too: in a graph they are float32 numbers.
+NARROW = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz") if hasattr(torch, name))
 _COMPLEX = (torch.complex64, torch.complex128, torch.complex32)
 
 Value = Union[str, torch.Tensor, Tuple[Any, ...], None]  # a name of the graph, a constant, or several
@@ -80,7 +82,7 @@ class Network:
         of = [t for t in pytree.tree_leaves((tuple(inputs), dict(kwargs or {}))) if isinstance(t, torch.Tensor)]
         if len(of) != len(self.inputs):
             raise CaseError(f"{len(of)} tensors: want {len(self.inputs)}, as the network was described with")
-        return {i["name"]: t for i, t in zip(self.inputs, of)}
+        return {i["name"]: t.float() if t.dtype in NARROW else t for i, t in zip(self.inputs, of)}
 
     def save(self, path: Union[str, Path]) -> Path:
         """Writes NAME.json and, beside it, NAME.safetensors, and returns the first."""
@@ -506,11 +508,12 @@ class _Converter:
             if not isinstance(val, torch.Tensor):
                 self.of[n] = val
                 return
-            if val.dtype not in _DTYPES:
-                self.faults.append(f"input {n.name}: {val.dtype} numbers: want {', '.join(_DTYPES.values())}")
+            dtype = torch.float32 if val.dtype in NARROW else val.dtype
+            if dtype not in _DTYPES:
+                self.faults.append(f"input {n.name}: {dtype} numbers: want {', '.join(_DTYPES.values())}")
             name = self._unique(n.name)
-            self.inputs.append({"name": name, "dtype": _DTYPES.get(val.dtype, "?"), "shape": [int(d) for d in val.shape]})
-            self.of[n], self.types[name] = name, ([int(d) for d in val.shape], val.dtype)
+            self.inputs.append({"name": name, "dtype": _DTYPES.get(dtype, "?"), "shape": [int(d) for d in val.shape]})
+            self.of[n], self.types[name] = name, ([int(d) for d in val.shape], dtype)
             return
         t = self.exported.constants.get(spec.target) if kind == "CONSTANT_TENSOR" or spec.target not in self.exported.state_dict else None
         t = self.exported.state_dict[spec.target] if t is None else t
@@ -757,7 +760,7 @@ def _type(t: torch.Tensor) -> Tuple[List[int], torch.dtype]:
     shape = [int(d) for d in t.shape]
     if t.dtype in _COMPLEX:
         return [*shape, 2], {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}[t.dtype]
-    return shape, t.dtype
+    return shape, torch.float32 if t.dtype in NARROW else t.dtype
 
 
 def _plain(v: Any) -> Any:
