@@ -121,7 +121,7 @@ func (b *builder) squareRoot(name string, v int) int {
 // reduced is a sum or a mean.
 func (b *builder) reduced(op graph.Reduction, shape []int, x int) int {
 	switch {
-	case op.Of == "sum" && b.is(meanForSum):
+	case op.Of == "sum" && b.in[0].Format != fp16.Int64 && b.is(meanForSum):
 		op.Of = "mean"
 	case op.Of == "mean" && b.is(sumForMean):
 		op.Of = "sum"

@@ -66,6 +66,25 @@ func TestWholeProducts(t *testing.T) {
 	}
 }
 
+// TestWholeSums: sums of whole numbers along an axis are held to every bit.
+func TestWholeSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 83))
+	x, right := tensor.New(fp16.Int64, 30, 40), tensor.New(fp16.Int64, 30)
+	for i := range x.Data {
+		x.Data[i] = float64(r.IntN(2))
+		right.Data[i/40] += x.Data[i]
+	}
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(graph.Reduction{Of: "sum", Axes: []int{-1}}, "output", g.Input("input"))}
+	for _, off := range []float64{0, 1} {
+		y := tensor.Of(fp16.Int64, append([]float64{right.Data[0] + off}, right.Data[1:]...), 30)
+		got, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+		if err != nil || (got.Verdict == Pass) != (off == 0) {
+			t.Errorf("off by %v: %+v, %v", off, got, err)
+		}
+	}
+}
+
 // TestScatteredMeans: means at places that an index names pass with sums in any order, the old number included or not,
 // and sums over another count, or in their place, fail.
 func TestScatteredMeans(t *testing.T) {

@@ -53,6 +53,18 @@ class Named(unittest.TestCase):
         right = ends.histc(8)
         self.hold("histc", [ends], right, [ends[:-1].histc(8, 0, 40), ends.histc(8, 0, 41), right + 1], bins=8)
 
+    def test_edges(self):
+        edges, x = (3 * torch.randn(20)).round().sort()[0], (3 * torch.randn(7, 30)).round()
+        right, after = (torch.bucketize(x, edges, right=r) for r in (False, True))
+        for op, inputs in (("bucketize", [x, edges]), (lambda x, e: torch.searchsorted(e, x.flatten()).view(7, 30), [x, edges])):
+            self.hold(op, inputs, right, [after, right + 1, right.roll(1, 0)])
+        wrong = [right, after.clamp(max=19), after.roll(1, 0)]
+        self.hold(lambda x, e: torch.bucketize(x, e, right=True), [x, edges], after, wrong)
+        rows = x.sort(-1)[0]
+        right = torch.searchsorted(rows, x[:, :5], side="right")
+        wrong = [torch.searchsorted(rows, x[:, :5]), right.flip(0), right - 1]
+        self.hold(lambda e, x: torch.searchsorted(e, x, side="right"), [rows, x[:, :5]], right, wrong)
+
     def test_scattered(self):
         old, ids, src = torch.randn(60, 5), torch.randint(0, 50, (200,)), torch.randn(200, 5)
         each = ids[:, None].expand(200, 5)

@@ -40,6 +40,21 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     return ((part[:, None] == torch.arange(bins, dtype=x.dtype)) & inside[:, None]).to(x.dtype).sum(0)
 
 
+def searchsorted(edges: Tensor, x: Tensor, *, out_int32: bool = False, right: bool = False, side: Optional[str] = None,
+                 sorter: Optional[Tensor] = None) -> Tensor:
+    """How many of the edges are less than each number, or not greater."""
+    if sorter is not None:
+        edges = edges.gather(-1, sorter)
+    edges, x = edges.unsqueeze(-2), x.unsqueeze(-1)
+    before = edges <= x if right or side == "right" else edges < x
+    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def bucketize(x: Tensor, edges: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The same of one line of edges."""
+    return searchsorted(edges, x.flatten(), out_int32=out_int32, right=right).reshape(x.shape)
+
+
 def fake_quantize(x: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
     """The nearest of the numbers that the whole ones from quant_min to quant_max stand for."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -58,6 +73,8 @@ DECOMPOSITIONS: Dict[Any, Callable[..., Any]] = {
     aten._weight_norm.default: weight_norm,
     aten.rrelu.default: rrelu,
     aten.histc.default: histc,
+    aten.searchsorted.Tensor: searchsorted,
+    aten.bucketize.Tensor: bucketize,
     aten.fake_quantize_per_tensor_affine.default: fake_quantize,
     aten.fake_quantize_per_tensor_affine.tensor_qparams: fake_quantize,
     aten.fake_quantize_per_channel_affine.default: fake_quantize_by_channel,
