@@ -482,3 +482,52 @@ func TestFloat64Chains(t *testing.T) {
 		}
 	}
 }
+
+// TestStepBudget: when the time is up, every step is still looked at. A device that fails whatever its roundings are
+// does so at its step; of one that another contract may make right it is said that this is not known; and what was left
+// out is listed.
+func TestStepBudget(t *testing.T) {
+	t.Parallel()
+	swapped := func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0], in[1] = in[1], in[0] }
+	conforms, wrong, open := report.PassConforming, report.FailRollout, report.NoPower
+	few := []string{"all", "h"}
+	for name, d := range map[string]struct {
+		precision, autocast string
+		spoil               func(c *rollout.Case, m, at int, in []*tensor.Tensor)
+		stored              []string
+		left                string // "" of nothing
+		verdict             report.Verdict
+	}{
+		"right":                  {"float32", "", nil, nil, "", conforms},
+		"right, bfloat16":        {"bfloat16", "cpu", nil, nil, "", conforms},
+		"wrong":                  {"float32", "", swapped, nil, "causes of wrong steps", wrong},
+		"wrong, bfloat16":        {"bfloat16", "cpu", swapped, nil, "causes of wrong steps", wrong},
+		"fewer roundings":        {"bfloat16", "cpu", nil, few, "contracts of half numbers", open},
+		"fewer roundings, wrong": {"bfloat16", "cpu", swapped, few, "contracts of half numbers", report.FailLogic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mode, err := graph.ParseMode(d.precision, d.autocast)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			stepCaseAt(t, dir, stepGraph)
+			c := stepDevice(t, dir, mode, d.spoil, d.stored...)
+			r, err := CheckCase(t.Context(), c, CheckOptions{Mode: mode, Budget: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left []string
+			if d.left != "" {
+				left = []string{d.left}
+			}
+			if r.Verdict != d.verdict || len(r.Steps) != 7 || !slices.Equal(r.Skipped, left) {
+				t.Errorf("%s, %d steps, skipped %q: want %s, 7 steps, %q", r.Verdict, len(r.Steps), r.Skipped, d.verdict, left)
+			}
+			if (len(r.Unjudged) > 0) != (d.verdict == report.NoPower) || d.verdict.Failed() && r.FirstStep != 3 {
+				t.Errorf("not judged: %q, first step %d: want that of no verdict alone, and 3", r.Unjudged, r.FirstStep)
+			}
+		})
+	}
+}

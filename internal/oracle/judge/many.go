@@ -28,6 +28,8 @@ type Many struct {
 	Bounds bool
 	// Memory, if not nil, is of the same evaluations under other contracts.
 	Memory *Memory
+	// Stop, if not nil, says that no more causes of what is wrong are looked for.
+	Stop func() bool
 	// Progress, if not nil, is called after each evaluation.
 	Progress func(done int) error
 }

@@ -48,6 +48,10 @@ func (s *search) other(o Other, local func(now, was *tensor.Tensor) bool) error 
 	})
 }
 
+// stopped reports whether there is no time to look for more. What right evaluations would not show is looked for in any
+// case.
+func (s *search) stopped() bool { return s.all && s.Stop != nil && s.Stop() }
+
 // explained reports whether the cause leaves what right kernels' errors are, and next to nothing of what is wrong.
 func (s *search) explained() bool {
 	left := s.squares - s.gain
@@ -57,7 +61,7 @@ func (s *search) explained() bool {
 // rewrites considers graphs with faults. A fault changes the output by about as much, in proportion, as the first
 // result that it changes: of one that does far more or far less there, what follows is not evaluated.
 func (s *search) rewrites() error {
-	if s.Rewrites == nil || !s.all {
+	if s.Rewrites == nil || !s.all || s.stopped() {
 		return nil
 	}
 	groups, err := s.Rewrites()
@@ -70,6 +74,9 @@ func (s *search) rewrites() error {
 			return nil
 		}
 		for _, o := range group {
+			if s.stopped() {
+				return nil
+			}
 			least := change / far
 			if o.Everywhere { // the first of many changes may be a small part of all
 				least /= far
@@ -187,6 +194,9 @@ func (s *search) operations() error {
 		}
 		for _, x := range figures {
 			for _, node := range s.nodes(built{id: f.ID, figures: x}) {
+				if s.stopped() {
+					return nil
+				}
 				b := built{f.ID, node, x}
 				title, advice := first.q.called(b)
 				if err := s.consider(Fault{ID: f.ID, Title: title, Advice: advice}, false, func(p *probe) ([]float64, error) {

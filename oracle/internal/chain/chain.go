@@ -37,11 +37,14 @@ func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 			continue
 		}
 		best, err := c.search()
-		if err == nil {
+		if err == nil && (!c.cut || best.Passes()) {
 			err = c.faults(best)
 		}
 		if err == nil {
 			best, err = c.excused(best)
+		}
+		if c.cut = c.cut && !best.Passes(); c.cut && err == nil {
+			c.cut, err = best.open()
 		}
 		if err != nil {
 			return nil, err
@@ -112,6 +115,7 @@ type checker struct {
 	layer  bool                                         // it is of a recorded layer
 	plain  bool                                         // forms of operations are not looked for
 	last   bool                                         // nor first: norms of layers keep their statistics in float32
+	cut    bool                                         // contracts under which steps may be right were left out
 }
 
 // of says of which state something is.
@@ -142,6 +146,7 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 	return &judge.Many{
 		N: len(c.places), Bounds: c.layer, Cores: c.cores(), Others: c.others(k), Memory: &c.memory,
 		Rewrites: func() ([][]judge.Other, error) { return c.rewrites(k) },
+		Stop:     func() bool { return !c.layer && c.Late("causes of wrong steps") },
 		At: func(i int) (judge.Question, error) {
 			p := c.places[i]
 			q, err := c.ask(c.step, k, p, nil)

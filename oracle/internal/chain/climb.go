@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/lower"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // A contract of half numbers is looked for at one step, by what it stores there, as package judge does it within an
@@ -21,6 +22,9 @@ import (
 func (c *checker) looked(best *found) (*found, error) {
 	at := []int{best.worst()}
 	for range mostClimbed {
+		if c.late() {
+			return best, nil
+		}
 		all, err := c.climbed(best, at)
 		if err != nil {
 			return nil, err
@@ -50,10 +54,37 @@ func (c *checker) looked(best *found) (*found, error) {
 	return best, nil
 }
 
+// late reports whether the budget is spent. Then it is not known whether steps that are wrong under all contracts so
+// far are right under another one. Each layer has all the time it takes.
+func (c *checker) late() bool {
+	c.cut = c.cut || !c.layer && c.Late("contracts of half numbers")
+	return c.cut
+}
+
+// open reports whether another contract may make wrong steps right. If there is a step that none does, those before it
+// are not counted as wrong.
+func (f *found) open() (bool, error) {
+	for i := range f.Each {
+		if !f.Each[i].Fails() {
+			continue
+		}
+		if kind, err := f.c.kind(i); kind == report.FailLogic || err != nil {
+			for k := range i {
+				f.Each[k].Excess = min(f.Each[k].Excess, 1)
+			}
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // reformed is what steps are under the contract that is found the other way round, from the claim's own: by the forms
 // of operations first. Where an operation has another form, choices that are made before lead astray. The best so far
 // is returned where no form is plainly nearer.
 func (c *checker) reformed(best *found, at []int) (*found, error) {
+	if c.late() {
+		return best, nil
+	}
 	k := best.k.Whole()
 	own := candidate{k: k, many: c.many(k)}
 	var err error
@@ -76,7 +107,7 @@ func (c *checker) reformed(best *found, at []int) (*found, error) {
 // excused is a contract under which steps have no cause that are right by themselves, if there is one: what right
 // devices may do is asked for before what looks like it.
 func (c *checker) excused(best *found) (*found, error) {
-	if _, half := c.claim.Narrow(); !half || best.Cause == nil || best.First() >= 0 {
+	if _, half := c.claim.Narrow(); !half || best.Cause == nil || best.First() >= 0 || c.late() {
 		return best, nil
 	}
 	at := []int{best.Cause.First}
@@ -188,7 +219,7 @@ func (c *checker) starts(best *found, at []int) (starts []candidate, err error) 
 
 // climb goes from a contract to nearer ones, by choices and by the forms of operations, until there are none.
 func (c *checker) climb(from candidate, at []int) (candidate, error) {
-	for {
+	for !c.late() {
 		all, err := c.choices(from.k, at)
 		if err != nil {
 			return from, err
@@ -351,6 +382,9 @@ func (c *checker) turn(best *candidate, at []int, groups [][]lower.Choice) (bool
 	}
 	var nearer []alone
 	for _, of := range groups {
+		if c.late() {
+			break
+		}
 		to, err := try(of)
 		if err != nil {
 			return false, err
