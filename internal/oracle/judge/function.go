@@ -220,6 +220,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 			if out.r.Data[i] = e + acc.loses(y); x == 0 {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
+			if twice := 2 * math.Abs(y); (name == "sinh" || name == "cosh") && twice > math.MaxFloat32 {
+				out.r.Data[i] = twice // half of an e^x that overflows is infinite
+			}
 			if name == "coarse_exp" { // which is computed as here, but for its argument's rounding
 				out.sigma.Data[i] = exponential(x) * y
 			}

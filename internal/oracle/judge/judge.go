@@ -146,8 +146,8 @@ func Check(q Question) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o, is := q.Graph.Nodes[len(q.Graph.Nodes)-1].Op.(argsort); is { // the only node of its graph
-		return q.inOrder(o)
+	if n := q.placesOf(); n != nil {
+		return q.inOrder(n)
 	}
 	for _, n := range q.Graph.Nodes {
 		if o, is := n.Op.(crossEntropy); is { // the only node of its graph

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -248,6 +250,100 @@ func TestNumbersInOrder(t *testing.T) {
 		}
 		if r := ask(t, op, attributes, x, tensor.Of(fp16.Float16, []float64{1, 2, 3, 4, 6, 5}, 2, 3)); r.Verdict != Fail {
 			t.Errorf("%s of another order: %s", op, r.Verdict)
+		}
+	}
+}
+
+// TestPlacesOfComputedNumbers: of numbers that a kernel computed any of those may come first that are equal or as near
+// as their errors, in a sort, a topk and an argmax. Another place fails.
+func TestPlacesOfComputedNumbers(t *testing.T) {
+	const rows, n, k = 24, 30, 6
+	r := rand.New(rand.NewPCG(8, 31))
+	x := tensor.New(fp16.Float32, rows, n)
+	for i := range x.Data {
+		x.Data[i] = float64(r.IntN(12))
+	}
+	last := -1
+	for name, op := range map[string]graph.Op{
+		"sort": graph.Sort{Axis: -1, Descending: true}, "topk": graph.TopK{K: k, Axis: -1, Largest: true, Sorted: true},
+		"max": graph.Extreme{Axis: &last}, "argmax": graph.ArgMax{Axis: &last},
+	} {
+		g := graph.New(nil)
+		p := g.Add(graph.Softmax{Axis: -1}, "softmax", g.Input("x"))
+		if name == "argmax" {
+			g.Outputs = []int{g.Add(op, "output", p)}
+		} else {
+			g.Outputs = g.AddNode(op, "output", 2, p)[1:]
+		}
+		shape := map[string][]int{"sort": {rows, n}, "topk": {rows, k}, "max": {rows}, "argmax": {rows}}[name]
+		y := tensor.New(fp16.Int64, shape...)
+		width := len(y.Data) / rows
+		for row := range rows {
+			line := x.Data[row*n : (row+1)*n]
+			places := r.Perm(n)
+			slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(line[b], line[a]) })
+			for j := range width {
+				y.Data[row*width+j] = float64(places[j])
+			}
+		}
+		for _, wrong := range []bool{false, true} {
+			want := Pass
+			if wrong { // the first place of a line has its least number
+				line := x.Data[:n]
+				y.Data[0], want = float64(slices.Index(line, slices.Min(line))), Fail
+			}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if a.Verdict != want {
+				t.Errorf("%s: %s: %s, want %s", name, a.Verdict, a.Reason, want)
+			}
+		}
+	}
+}
+
+// TestSmallInOrder: the bound of a number in an order is that of numbers which may stand there, and not that of the
+// greatest.
+func TestSmallInOrder(t *testing.T) {
+	x := tensor.Of(fp16.Float32, []float64{0, -20, -30, -40}, 1, 4)
+	g := graph.New(nil)
+	p := g.Add(graph.Softmax{Axis: -1}, "softmax", g.Input("x"))
+	g.Outputs = g.AddNode(graph.TopK{K: 2, Axis: -1, Largest: true, Sorted: true}, "output", 2, p)[1:]
+	for second, want := range map[float64]string{1: Pass, 2: Fail} {
+		y := tensor.Of(fp16.Int64, []float64{0, second}, 1, 2)
+		if a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y}); err != nil || a.Verdict != want {
+			t.Errorf("place %v: %+v %v, want %s", second, a, err, want)
+		}
+	}
+}
+
+// TestHyperbolicOverflow: half of an e^x that overflows is infinite, though cosh and sinh are not yet.
+func TestHyperbolicOverflow(t *testing.T) {
+	x := tensor.New(fp16.Float32, 200)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(float64(i%2*2-1) * (1 + .4425*float64(i)))
+	}
+	for name, f := range map[string]func(float64) float64{"cosh": math.Cosh, "sinh": math.Sinh} {
+		g := graph.New(nil)
+		g.Outputs = []int{g.Add(unary(name), "output", g.Input("x"))}
+		for _, wrong := range []bool{false, true} {
+			want, y := Pass, tensor.New(fp16.Float32, 200)
+			for i, v := range x.Data {
+				if y.Data[i] = fp16.Float32.Round(f(v)); math.Abs(v) > 88.73 {
+					y.Data[i] = math.Inf(int(math.Copysign(1, y.Data[i])))
+				}
+			}
+			if wrong {
+				y.Data[100], want = math.Inf(1), Fail
+			}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Verdict != want {
+				t.Errorf("%s: %s: %s, want %s", name, a.Verdict, a.Reason, want)
+			}
 		}
 	}
 }

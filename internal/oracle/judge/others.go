@@ -20,8 +20,7 @@ var others = map[string]bounder{
 	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform,
 	"complex_mul": complexProduct,
 	"scatter_nd":  scatter, "index_put": scatter, "scatter_reduce": scatter, "index_reduce": scatter, "cast": cast,
-	"max": extreme,
-	"min": extreme, "topk": ordered, "sort": ordered, "grid_sampler": sampled,
+	"max": ordered, "min": ordered, "topk": ordered, "sort": ordered, "grid_sampler": sampled,
 }
 
 // otherSteps adds the steps of operations that consist of several, or nothing.
@@ -193,19 +192,29 @@ func cast(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 	return []ball{y}, nil
 }
 
-// extreme bounds max and min along an axis, which move by no more than their inputs do. Where the
-// greatest number is, if others are as near, is not followed.
-func extreme(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
-	e := op.(graph.Extreme)
-	r := graph.Reduction{Of: "amax", Keep: e.Keep}
-	if e.Axis != nil {
-		r.Axes = graph.Ints{*e.Axis}
-	}
+// ordered bounds the greatest and least numbers along an axis, and those in order. None of these functions falls where
+// an input grows: the ends of their intervals are what the inputs' ends make.
+func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 	y := ball{v: out[0], exact: true}
-	if in[0].r != nil {
-		var err error
-		if y.r, err = one(r, in[0].r); err != nil {
+	if in[0].r == nil {
+		return withPlaces(y, out), nil
+	}
+	var ends [2]*tensor.Tensor
+	for k, way := range []float64{-1, 1} {
+		end := moved(in[0], way)
+		defer release(end)
+		of, err := apply(op, end)
+		if err != nil {
 			return nil, err
+		}
+		ends[k] = of[0]
+	}
+	y.r = fresh(fp16.Float64, y.v.Shape...)
+	for i, v := range y.v.Data {
+		if y.r.Data[i] = max(ends[1].Data[i]-v, v-ends[0].Data[i]); v-v != 0 {
+			y.r.Data[i] = 0
+		} else if y.r.Data[i] != y.r.Data[i] {
+			y.r.Data[i] = math.Inf(1)
 		}
 	}
 	return withPlaces(y, out), nil
@@ -218,28 +227,6 @@ func withPlaces(y ball, out []*tensor.Tensor) []ball {
 		all = append(all, ball{v: places, exact: true})
 	}
 	return all
-}
-
-// ordered bounds the greatest numbers along an axis, each of which moves by no more than any of them does.
-func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
-	y := ball{v: out[0], exact: true}
-	if in[0].r != nil {
-		axis := 0
-		switch op := op.(type) {
-		case graph.TopK:
-			axis = op.Axis
-		case graph.Sort:
-			axis = op.Axis
-		}
-		r, err := one(graph.Reduction{Of: "amax", Axes: graph.Ints{axis}, Keep: true}, in[0].r)
-		if err == nil {
-			y.r, err = spreadTo(r, out[0].Shape)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return withPlaces(y, out), nil
 }
 
 // scatter bounds what puts numbers into others, and does not add them.

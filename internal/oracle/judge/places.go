@@ -30,23 +30,67 @@ func (argsort) Eval(*graph.Call) error {
 	return fmt.Errorf("argsort inside a graph: %w", ErrNotJudged)
 }
 
-// inOrder checks the output of an argsort: the numbers at its places are those of a sort, which makes no error, and the
-// places of a line are all different.
-func (q *Question) inOrder(o argsort) (*Report, error) {
-	x, got := q.Inputs[0], q.Output
-	sorted, err := apply(o.Sort, x)
+// placesOf is the node that puts numbers in order, if the question asks for their places: an argsort, a sort or a topk.
+// So it is for the greatest or least of numbers that a kernel computed; of given ones it is the first.
+func (q *Question) placesOf() *graph.Node {
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		if n.Out[len(n.Out)-1] != q.Graph.Outputs[0] {
+			continue
+		}
+		switch op := n.Op.(type) {
+		case argsort, graph.Sort, graph.TopK:
+			return n
+		case graph.ArgMax:
+			if op.Axis != nil && !slices.Contains(q.Graph.Inputs, n.In[0]) {
+				return n
+			}
+		case graph.Extreme:
+			if len(n.Out) > 1 && op.Axis != nil && !slices.Contains(q.Graph.Inputs, n.In[0]) {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// inOrder checks places: the numbers there are those of the order, and the places of a line are all different. Where a
+// kernel computed the numbers, it takes the exact ones at its places. In that order they are as near to the exact order
+// as the kernel's own numbers are.
+func (q *Question) inOrder(n *graph.Node) (*Report, error) {
+	order, axis, stable := n.Op, 0, false
+	switch op := n.Op.(type) {
+	case argsort:
+		order, axis, stable = op.Sort, op.Axis, op.Stable
+	case graph.Sort:
+		axis, stable = op.Axis, op.Stable
+	case graph.TopK:
+		axis = op.Axis
+	case graph.Extreme:
+		axis = *op.Axis
+	case graph.ArgMax:
+		axis, order = *op.Axis, graph.Extreme{Least: op.Least, Axis: op.Axis, Keep: op.Keep}
+	}
+	x, err := q.numbersAt(n.In[0])
+	if err != nil {
+		return nil, err
+	}
+	sorted, err := apply(order, x)
+	got := q.Output
 	switch {
 	case err != nil:
 		return nil, err
 	case got.Format != fp16.Int64:
 		return nil, fmt.Errorf("output of %v numbers: want whole ones, which are places", got.Format)
-	case !slices.Equal(got.Shape, x.Shape):
-		return nil, fmt.Errorf("output of shape %v: want %v", got.Shape, x.Shape)
+	case !slices.Equal(got.Shape, sorted[0].Shape):
+		return nil, fmt.Errorf("output of shape %v: want %v", got.Shape, sorted[0].Shape)
 	}
-	g := graph.New(nil)
-	g.Outputs = g.AddNode(o.Sort, "output", 2, g.Input("input"))[:1]
-	taken, wrong := o.take(x, got, sorted[0])
-	r, err := Check(Question{Graph: g, Inputs: q.Inputs, Output: taken})
+	taken, wrong := take(x, got, sorted[0], axis, stable)
+	g := q.upTo(n.In[0])
+	g.Outputs = g.AddNode(order, g.Values[n.Out[0]].Name, 2, n.In[0])[:1]
+	of := *q
+	of.Graph, of.Output = g, taken
+	r, err := Check(of)
 	if err != nil {
 		return nil, err
 	}
@@ -56,19 +100,49 @@ func (q *Question) inOrder(o argsort) (*Report, error) {
 	return r, nil
 }
 
-// take returns the numbers at places, and what is wrong with the first place that is none, or that a stable order has
-// elsewhere: another number than the right one stands for these.
-func (o argsort) take(x, places, sorted *tensor.Tensor) (taken *tensor.Tensor, wrong string) {
-	taken = tensor.New(x.Format, x.Shape...)
-	n, step := 1, 1
-	if rank := len(x.Shape); rank > 0 {
-		a := (o.Axis + rank) % rank
-		n, step = x.Shape[a], tensor.Size(x.Shape[a+1:])
+// upTo is the graph up to a value, its output.
+func (q *Question) upTo(value int) *graph.Graph {
+	g := *q.Graph
+	g.Outputs = []int{value}
+	for i := range g.Nodes {
+		if slices.Contains(g.Nodes[i].Out, value) {
+			g.Nodes = slices.Clip(g.Nodes[:i+1])
+			return &g
+		}
 	}
-	for line := range len(x.Data) / max(n, 1) {
-		first, seen, before := line/step*step*n+line%step, make([]bool, n), -1
-		for k := range n {
-			i := first + k*step
+	g.Nodes = nil // it is an input
+	return &g
+}
+
+// numbersAt are the numbers of a value, rounded once to float32 if they are computed.
+func (q *Question) numbersAt(value int) (*tensor.Tensor, error) {
+	if k := slices.Index(q.Graph.Inputs, value); k >= 0 {
+		return q.Inputs[k], nil
+	}
+	of := *q
+	of.Graph = q.upTo(value)
+	all, err := of.exact()
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// take returns the numbers at places along an axis, and what is wrong with the first place that is none, or that a
+// stable order has elsewhere: another number than the right one stands for these.
+func take(x, places, sorted *tensor.Tensor, axis int, stable bool) (taken *tensor.Tensor, wrong string) {
+	taken = tensor.New(x.Format, places.Shape...)
+	n, of, step := 1, 1, 1 // numbers of a line, and places: of an extreme one, whose axis may be gone
+	if rank := len(x.Shape); rank > 0 {
+		a := (axis + rank) % rank
+		n, step = x.Shape[a], tensor.Size(x.Shape[a+1:])
+		of = len(places.Data) * n / max(len(x.Data), 1)
+	}
+	for line := range len(places.Data) / max(of, 1) {
+		row, column := line/step, line%step
+		from, to, seen, before := row*step*n+column, row*step*of+column, make([]bool, n), -1
+		for k := range of {
+			i := to + k*step
 			p := int(places.Data[i])
 			why := ""
 			switch {
@@ -76,11 +150,11 @@ func (o argsort) take(x, places, sorted *tensor.Tensor) (taken *tensor.Tensor, w
 				why = fmt.Sprintf("place %d of a line of %d", p, n)
 			case seen[p]:
 				why = fmt.Sprintf("place %d twice in a line", p)
-			case o.Stable && before > p && same64(x.Data[first+before*step], x.Data[first+p*step]):
+			case stable && before > p && same64(x.Data[from+before*step], x.Data[from+p*step]):
 				why = fmt.Sprintf("places %d and %d of equal numbers: want the first one first, as it is stable", before, p)
 			}
 			if why == "" {
-				taken.Data[i], seen[p], before = x.Data[first+p*step], true, p
+				taken.Data[i], seen[p], before = x.Data[from+p*step], true, p
 				continue
 			}
 			if wrong == "" {

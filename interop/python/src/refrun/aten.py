@@ -541,17 +541,22 @@ def topk(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("topk", [a["self"]], {k: a[k] for k in ("k", "dim", "largest", "sorted")}, outputs=2)
 
 
+def in_order(a: Dict[str, Any]) -> Dict[str, Any]:
+    """The attributes of a sort. It says that it is stable only where that was asked for: else any of equal numbers may be first."""
+    return {k: a[k] for k in ("dim", "descending", "stable") if k != "stable" or a.get(k)}
+
+
 @rule("sort.default", "sort.stable")
 def sort(c: Any, a: Dict[str, Any]) -> Any:
-    return c.emit("sort", [a["self"]], {k: a[k] for k in ("dim", "descending")}, outputs=2)
+    return c.emit("sort", [a["self"]], in_order(a), outputs=2)
 
 
 @rule("argsort.default", "argsort.stable")
 def argsort(c: Any, a: Dict[str, Any]) -> Any:
-    """The second output of a sort, which has the first of equal numbers first."""
+    """The second output of a sort."""
     shape = c.shape(a["self"])
     types = [(shape, c.dtype(a["self"])), (shape, torch.int64)]
-    return c.emit("sort", [a["self"]], {k: a[k] for k in ("dim", "descending")}, outputs=2, types=types)[1]
+    return c.emit("sort", [a["self"]], in_order(a), outputs=2, types=types)[1]
 
 
 # Shapes.
