@@ -65,11 +65,7 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		}
 		return []int{v}, true
 	case graph.VectorNorm:
-		if op.Order != 2 {
-			return nil, false
-		}
-		s := b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, b.step("square", unary("square"), in[0]))
-		return []int{b.squareRoot("output", s)}, true
+		return b.vectorNorm(op, in[0])
 	case graph.Var:
 		return []int{b.variance(op, shape, in[0])}, true
 	case graph.ScatterReduce:
@@ -91,6 +87,25 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 			of, x = unary("reciprocal"), b.logistic(x)
 		}
 		return []int{b.step("output", mul, half[0], b.may(true, b.step("gate", of, x)))}, true
+	}
+	return nil, false
+}
+
+// vectorNorm is the root of the sum of squares, the sum of sizes, or the greatest or least size.
+func (b *builder) vectorNorm(op graph.VectorNorm, x int) ([]int, bool) {
+	over := func(of string, x int) int {
+		return b.step(of, graph.Reduction{Of: of, Axes: op.Axes, Keep: op.Keep}, x)
+	}
+	size := func() int { return b.step("size", unary("abs"), x) }
+	switch float64(op.Order) {
+	case 2:
+		return []int{b.squareRoot("output", over("sum", b.step("square", unary("square"), x)))}, true
+	case 1:
+		return []int{over("sum", size())}, true
+	case math.Inf(1):
+		return []int{over("amax", size())}, true
+	case math.Inf(-1):
+		return []int{over("amin", size())}, true
 	}
 	return nil, false
 }
@@ -375,7 +390,7 @@ func Knows(op graph.Op) bool {
 		cumprod, argsort:
 		return true
 	case graph.VectorNorm:
-		return op.Order == 2
+		return op.Order != 0
 	case graph.Unary, graph.Act:
 		_, ok := kernels[nameOf(op)]
 		return ok

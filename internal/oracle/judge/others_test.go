@@ -349,3 +349,38 @@ func TestExactRoots(t *testing.T) {
 		y.Data[99] = 100 * (1 + 6*0x1p-23)
 	}
 }
+
+// TestVectorNorms: the sum of sizes and the greatest and least size are judged; a norm of another order fails.
+func TestVectorNorms(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 3))
+	x := tensor.New(fp16.Float32, 40, 50)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(r.NormFloat64())
+	}
+	orders := []graph.Order{1, 2, graph.Order(math.Inf(1)), graph.Order(math.Inf(-1))}
+	for _, order := range orders {
+		for _, of := range orders {
+			y, err := one(graph.VectorNorm{Order: of, Axes: graph.Ints{1}}, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y.Format = fp16.Float32
+			for i, v := range y.Data {
+				y.Data[i] = fp16.Float32.Round(v)
+			}
+			want := Fail
+			if of == order {
+				want = Pass
+			}
+			g := graph.New(nil)
+			g.Outputs = []int{g.Add(graph.VectorNorm{Order: order, Axes: graph.Ints{1}}, "norm", g.Input("x"))}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Verdict != want {
+				t.Errorf("order %v for %v: %s: %s", of, order, a.Verdict, a.Reason)
+			}
+		}
+	}
+}
