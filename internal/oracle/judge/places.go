@@ -69,7 +69,7 @@ func (q *Question) inOrder(n *graph.Node) (*Report, error) {
 	case graph.Extreme:
 		axis = *op.Axis
 	case graph.ArgMax:
-		axis, order = *op.Axis, graph.Extreme{Least: op.Least, Axis: op.Axis, Keep: op.Keep}
+		axis, order = *op.Axis, graph.Extreme(op)
 	}
 	x, err := q.numbersAt(n.In[0])
 	if err != nil {
