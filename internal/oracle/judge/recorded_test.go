@@ -311,7 +311,7 @@ func TestRefused(t *testing.T) {
 	}
 	g := graph.New(nil)
 	in := g.Input("input")
-	op, _ := graph.Bind("linalg_vector_norm", []byte(`{"ord":1,"dim":[1]}`))
+	op, _ := graph.Bind("linalg_vector_norm", []byte(`{"ord":0,"dim":[1]}`))
 	g.Outputs = []int{g.Add(op, "output", in)}
 	if _, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: tensor.New(fp16.Float32, 4)}); err ==
 		nil || !contains(err.Error(), "not known what right kernels") {
