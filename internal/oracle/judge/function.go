@@ -19,6 +19,8 @@ type limits struct {
 	// off bounds the error of a kernel for an exact input x, where y is the result. The rounding
 	// of the result is among it. Nil is none.
 	off func(x, y float64) float64
+	// part is that of e^|x| which the result is where it is large: where e^|x| overflows, so may the result. 0 is none.
+	part float64
 }
 
 // relative is an error of so many u of the result.
@@ -87,8 +89,8 @@ var kernels = map[string]limits{
 	"acos":       {off: relative(6)},
 	"asinh":      {off: relative(8)},
 	"acosh":      {off: relative(10)},
-	"sinh":       {off: func(x, y float64) float64 { return (exponential(x) + 5*u) * math.Abs(y) }},
-	"cosh":       {off: func(x, y float64) float64 { return (exponential(x) + 5*u) * y }},
+	"sinh":       {off: func(x, y float64) float64 { return (exponential(x) + 5*u) * math.Abs(y) }, part: .5},
+	"cosh":       {off: func(x, y float64) float64 { return (exponential(x) + 5*u) * y }, part: .5},
 	"sqrt":       {off: relative(3)},
 	"rsqrt":      {off: relative(5)},
 	"reciprocal": {off: relative(3)},
@@ -222,8 +224,8 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 			if out.r.Data[i] = e + acc.loses(y); x == 0 {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
-			if twice := 2 * math.Abs(y); (name == "sinh" || name == "cosh") && twice > math.MaxFloat32 {
-				out.r.Data[i] = twice // half of an e^x that overflows is infinite
+			if whole := math.Abs(y) / k.part; k.part > 0 && whole > math.MaxFloat32 {
+				out.r.Data[i] = whole
 			}
 			if name == "coarse_exp" { // which is computed as here, but for its argument's rounding
 				out.sigma.Data[i] = exponential(x) * y

@@ -207,7 +207,7 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     inputs are its tensors by ATen's names of the arguments, or in their order; torch tensors on any
     device, JAX or numpy arrays. Attributes are keywords: dim=-1, normalized_shape=[256], eps=1e-5.
 
-    Other operations of ATen have the names of their schemas, and are judged as what PyTorch says that they consist of.
+    Other operations of ATen have the names of their schemas. They are judged as PyTorch decomposes them.
 
     The formats are those of the tensors. precision says another for the inputs ("tf32" rounds the
     operands of products), store for the output. Sums are in float32. round names steps that the
@@ -216,8 +216,8 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     attention, variance "one_pass" of a norm.
 
     accumulate="float16" or "bfloat16" says that sums are kept in that format, which is a fault of a kernel
-    that does not say so, "int32" that they are of whole numbers, which are held to every bit. "3xtf32", "bf16x3", "bf16x6" and "bf16x9" say that products of float32 numbers are those of their
-    parts. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
+    that does not say so. "int32" says that they are of integers, which are held to every bit. "3xtf32", "bf16x3",
+    "bf16x6" and "bf16x9" say that products of float32 numbers are those of their parts. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
     that device's very bits, with schedule={"split_k": n} to those of n parts of K, or {"part_k": n} of parts of n
     numbers. Operands of E4M3 and E5M2 need a precision of that name.
 
