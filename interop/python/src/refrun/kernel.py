@@ -156,10 +156,13 @@ def _unfolded(op: Any, given: Sequence[Any], refused: CaseError) -> Any:
 def _function(op: str, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     """One of ATen's operations as a function of its tensors, and these in the order of its schema; None if there is none.
 
-    inputs are by the names in the schema, or in their order, and attributes are its other arguments.
+    inputs are by the names in the schema, or in their order, and attributes are its other arguments. Where torch is not
+    installed there is none.
     """
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        return None
     packet = getattr(torch.ops.aten, op, None)
     for overload in packet.overloads() if packet is not None else ():
         f = getattr(packet, overload)
