@@ -27,6 +27,9 @@ func opDynamicQuantizeLSTM(c *call) []int {
 	if c.err != nil {
 		return nil
 	}
+	if l.batchFirst {
+		x = c.as(c.add(graph.Permute{Axes: graph.Ints{1, 0, 2}}, x), Uint8)
+	}
 	k := 0
 	return l.lstm(func(d *direction) func(t, h int) int {
 		of := &quantizedSums{call: c, bias: absent}
@@ -37,11 +40,13 @@ func opDynamicQuantizeLSTM(c *call) []int {
 			of.bias = c.plus(c.cast(d.wb, Float64), c.cast(d.rb, Float64))
 		}
 		k++
-		steps := c.addAll(graph.Unbind{}, l.steps, c.as(x, Uint8))
+		// What comes in is multiplied once, all steps of all samples as the rows of one matrix.
+		rows := c.as(c.reshape(x, []int{l.steps * l.batch, l.inputs}, false), Uint8)
+		terms := c.reshape(of.term(rows, zero, of.w, scale, of.scaleW), []int{l.steps, l.batch, 4 * l.hidden}, false)
+		steps := c.addAll(graph.Unbind{}, l.steps, terms)
 		return func(t, h int) int {
 			hidden, scaleH, zeroH := c.dynamic(h)
-			v := of.term(c.as(steps[t], Uint8), zero, of.w, scale, of.scaleW)
-			v = c.plus(v, of.term(hidden, zeroH, of.r, scaleH, of.scaleR))
+			v := c.plus(steps[t], of.term(hidden, zeroH, of.r, scaleH, of.scaleR))
 			if of.bias >= 0 {
 				v = c.plus(v, of.bias)
 			}

@@ -308,8 +308,10 @@ var (
 )
 
 var (
-	wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2}
-	wholeVNNI = Whole{Multiply: wholeMultiplyVNNI, MultiplyLine: wholeMultiplyLineVNNI}
+	wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2,
+		MultiplyBytes: wholeMultiplyBytesAVX2}
+	wholeVNNI = Whole{Multiply: wholeMultiplyVNNI, MultiplyLine: wholeMultiplyLineVNNI,
+		MultiplyBytes: wholeMultiplyBytesAVX2}
 )
 
 var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Floor: unitFloorAVX2}

@@ -8,6 +8,8 @@ type Whole struct {
 	Multiply func(a *int16, line int, b *int16, pairs int, sums *int32)
 	// MultiplyLine is Multiply of one line, for sums [WholeColumns].
 	MultiplyLine func(a *int16, line int, b *int16, pairs int, sums *int32)
+	// MultiplyBytes is MultiplyLine for a panel of numbers of 8 bits, of which memory has half as much to bring.
+	MultiplyBytes func(a *int16, b *int8, pairs int, sums *int32)
 }
 
 // The lines and the columns that the kernels of Whole multiply at once.

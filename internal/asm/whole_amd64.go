@@ -14,6 +14,11 @@ func wholeMultiplyAVX2(a *int16, line int, b *int16, pairs int, sums *int32)
 //go:noescape
 func wholeMultiplyLineAVX2(a *int16, line int, b *int16, pairs int, sums *int32)
 
+// wholeMultiplyBytesAVX2 multiplies whole numbers: see asm/whole.go.
+//
+//go:noescape
+func wholeMultiplyBytesAVX2(a *int16, b *int8, pairs int, sums *int32)
+
 // wholeMultiplyVNNI multiplies whole numbers: see asm/whole.go.
 //
 //go:noescape

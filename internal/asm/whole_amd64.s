@@ -89,6 +89,81 @@ wholeMultiplyLineAVX2pair:
 	VZEROUPPER
 	RET
 
+// func wholeMultiplyBytesAVX2(a *int16, b *int8, pairs int, sums *int32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·wholeMultiplyBytesAVX2(SB), NOSPLIT, $0-32
+	MOVQ  a+0(FP), AX
+	MOVQ  b+8(FP), CX
+	MOVQ  pairs+16(FP), DX
+	MOVQ  sums+24(FP), BX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	SUBQ  $0x04, DX
+	JL    wholeMultiplyBytesAVX2rest
+
+wholeMultiplyBytesAVX2pairs:
+	PREFETCHT0   1024(CX)
+	PREFETCHT0   1088(CX)
+	VPBROADCASTD (AX), Y4
+	VPMOVSXBW    (CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y0, Y0
+	VPMOVSXBW    16(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 4(AX), Y4
+	VPMOVSXBW    32(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y2, Y2
+	VPMOVSXBW    48(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y3, Y3
+	VPBROADCASTD 8(AX), Y4
+	VPMOVSXBW    64(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y0, Y0
+	VPMOVSXBW    80(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 12(AX), Y4
+	VPMOVSXBW    96(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y2, Y2
+	VPMOVSXBW    112(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y3, Y3
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, DX
+	JGE          wholeMultiplyBytesAVX2pairs
+
+wholeMultiplyBytesAVX2rest:
+	ADDQ $0x04, DX
+	JZ   wholeMultiplyBytesAVX2sums
+
+wholeMultiplyBytesAVX2pair:
+	VPBROADCASTD (AX), Y4
+	VPMOVSXBW    (CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y0, Y0
+	VPMOVSXBW    16(CX), Y5
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y1, Y1
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x04, AX
+	DECQ         DX
+	JNZ          wholeMultiplyBytesAVX2pair
+
+wholeMultiplyBytesAVX2sums:
+	VPADDD  Y2, Y0, Y0
+	VMOVDQU Y0, (BX)
+	VPADDD  Y3, Y1, Y1
+	VMOVDQU Y1, 32(BX)
+	VZEROUPPER
+	RET
+
 // func wholeMultiplyVNNI(a *int16, line int, b *int16, pairs int, sums *int32)
 // Requires: AVX, AVX512F, AVX512VNNI
 TEXT ·wholeMultiplyVNNI(SB), NOSPLIT, $0-40

@@ -27,22 +27,42 @@ func TestWhole(t *testing.T) {
 					}
 				}
 			}
+			short, wide := newGuarded[int8](pairs*WholeColumns*2, 7), newGuarded[int16](2*pairs*WholeColumns, 7)
+			for i, n := range right.data() {
+				short.data()[i] = int8(n)
+				wide.data()[i] = int16(int8(n))
+			}
+			short.data()[0], wide.data()[0] = -128, -128
 			a.data()[0], right.data()[0] = 32767, -32767
-			for lines, multiply := range map[int]func(*int16, int, *int16, int, *int32){
-				1: k.MultiplyLine, WholeLines: k.Multiply,
+			for _, c := range []struct {
+				name     string
+				lines    int
+				right    []int16
+				multiply func(a *int16, line int, sums *int32)
+			}{
+				{"line", 1, right.data(), func(a *int16, line int, sums *int32) {
+					k.MultiplyLine(a, line, right.at(0), pairs, sums)
+				}},
+				{"lines", WholeLines, right.data(), func(a *int16, line int, sums *int32) {
+					k.Multiply(a, line, right.at(0), pairs, sums)
+				}},
+				{"bytes", 1, wide.data(), func(a *int16, _ int, sums *int32) {
+					k.MultiplyBytes(a, short.at(0), pairs, sums)
+				}},
 			} {
-				sums := newGuarded[int32](lines*WholeColumns, 7)
-				multiply(a.at(0), 2*line, right.at(0), pairs, sums.at(0))
+				sums := newGuarded[int32](c.lines*WholeColumns, 7)
+				c.multiply(a.at(0), 2*line, sums.at(0))
 				a.check(t, "a")
 				right.check(t, "b")
+				short.check(t, "bytes")
 				sums.check(t, "sums")
 				for i, got := range sums.data() {
-					want, l, c := int32(0), i/WholeColumns, i%WholeColumns
+					want, l, column := int32(0), i/WholeColumns, i%WholeColumns
 					for p := range 2 * pairs {
-						want += int32(a.data()[l*line+p]) * int32(right.data()[(p/2*WholeColumns+c)*2+p%2])
+						want += int32(a.data()[l*line+p]) * int32(c.right[(p/2*WholeColumns+column)*2+p%2])
 					}
 					if got != want {
-						t.Fatalf("%s: %d pairs, %d lines, line %d, column %d: %d, want %d", b.name, pairs, lines, l, c, got, want)
+						t.Fatalf("%s, %s: %d pairs, line %d, column %d: %d, want %d", b.name, c.name, pairs, l, column, got, want)
 					}
 				}
 			}

@@ -24,14 +24,14 @@ func each(t *testing.T, run func(t *testing.T, f *Form, w *Winograd)) {
 }
 
 // guarded is memory between two walls of a pattern that no kernel may touch.
-type guarded[T float32 | float64 | uint8 | int16 | int32] struct {
+type guarded[T float32 | float64 | uint8 | int8 | int16 | int32] struct {
 	all  []T
 	wall T
 }
 
 const wall = 64
 
-func newGuarded[T float32 | float64 | uint8 | int16 | int32](n int, pattern T) *guarded[T] {
+func newGuarded[T float32 | float64 | uint8 | int8 | int16 | int32](n int, pattern T) *guarded[T] {
 	g := &guarded[T]{make([]T, n+2*wall), pattern}
 	for i := range g.all {
 		g.all[i] = pattern

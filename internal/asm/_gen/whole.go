@@ -10,6 +10,7 @@ import (
 func whole() {
 	wholeLines("Multiply", 4)
 	wholeLines("MultiplyLine", 1)
+	wholeBytes()
 	wholeLinesVNNI("Multiply", 4, 2)
 	wholeLinesVNNI("MultiplyLine", 1, 4)
 }
@@ -140,6 +141,66 @@ func wholeLines(name string, lines int) {
 		for h, v := range s {
 			VMOVDQU(v, Mem{Base: sums, Disp: 64*l + 32*h})
 		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// wholeBytes multiplies a line of a by a panel of bytes: see asm/whole.go. Panels lie one after the other, and no
+// cache holds all of those of a large matrix, so that they are asked for some lines ahead.
+func wholeBytes() {
+	const name = "wholeMultiplyBytesAVX2"
+	TEXT(name, NOSPLIT, "func(a *int16, b *int8, pairs int, sums *int32)")
+	Pragma("noescape")
+	Doc(name + " multiplies whole numbers: see asm/whole.go.")
+	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	pairs, sums := Load(Param("pairs"), GP64()), Load(Param("sums"), GP64())
+	var acc [2][2]reg.VecVirtual // of even and of odd pairs, so that no instruction waits for the one before
+	for i := range acc {
+		for h := range acc[i] {
+			acc[i][h] = YMM()
+			VPXOR(acc[i][h], acc[i][h], acc[i][h])
+		}
+	}
+	multiply := func(pair int) {
+		left := YMM()
+		VPBROADCASTD(Mem{Base: a, Disp: 4 * pair}, left)
+		for h := range 2 {
+			right := YMM()
+			VPMOVSXBW(Mem{Base: b, Disp: 32*pair + 16*h}, right)
+			VPMADDWD(right, left, right)
+			VPADDD(right, acc[pair%2][h], acc[pair%2][h])
+		}
+	}
+	const some, ahead = 4, 1024
+	step := func(n int) {
+		ADDQ(U32(uint32(32*n)), b)
+		ADDQ(Imm(uint64(4*n)), a)
+	}
+	SUBQ(Imm(some), pairs)
+	JL(LabelRef(name + "rest"))
+	Label(name + "pairs")
+	for at := 0; at < 32*some; at += 64 {
+		PREFETCHT0(Mem{Base: b, Disp: ahead + at})
+	}
+	for pair := range some {
+		multiply(pair)
+	}
+	step(some)
+	SUBQ(Imm(some), pairs)
+	JGE(LabelRef(name + "pairs"))
+	Label(name + "rest")
+	ADDQ(Imm(some), pairs)
+	JZ(LabelRef(name + "sums"))
+	Label(name + "pair")
+	multiply(0)
+	step(1)
+	DECQ(pairs)
+	JNZ(LabelRef(name + "pair"))
+	Label(name + "sums")
+	for h, v := range acc[0] {
+		VPADDD(acc[1][h], v, v)
+		VMOVDQU(v, Mem{Base: sums, Disp: 32 * h})
 	}
 	VZEROUPPER()
 	RET()

@@ -22,13 +22,17 @@ type Lines struct {
 // Panels is the right operand: its columns side by side, in panels of the kernel's width, term by term in pairs.
 type Panels struct {
 	numbers []int16
+	bytes   []int8 // in place of numbers: see Shorten
 	columns int
 	pairs   int
 	most    int
 }
 
-// Sums is the memory for a tile of sums.
-type Sums [asm.WholeLines * asm.WholeColumns]int32
+// Sums is the memory for a tile of sums, and for a panel of numbers of 8 bits as wider ones.
+type Sums struct {
+	of    [asm.WholeLines * asm.WholeColumns]int32
+	panel []int16
+}
 
 // Runs reports whether there are kernels.
 func Runs() bool { return asm.WholeKernels() != nil }
@@ -82,6 +86,22 @@ func (p *Panels) Set(data []float64, columns, terms, column, step int) bool {
 	return true
 }
 
+// Shorten keeps the numbers in 8 bits if they fit, for an operand that is used often: a product of one line takes as
+// long as memory takes to bring them.
+func (p *Panels) Shorten() {
+	if p.most > -math.MinInt8 {
+		return
+	}
+	short := make([]int8, len(p.numbers))
+	for i, n := range p.numbers {
+		short[i] = int8(n)
+		if int16(short[i]) != n {
+			return
+		}
+	}
+	p.numbers, p.bytes = nil, short
+}
+
 // Make makes room for columns of zeros.
 func (p *Panels) Make(columns, terms int) {
 	p.columns, p.pairs, p.most = columns, (terms+1)/2, 0
@@ -114,7 +134,7 @@ func (p *Panels) place(c int) int {
 func (p *Panels) Count() int { return (p.columns + asm.WholeColumns - 1) / asm.WholeColumns }
 
 // Bytes returns the memory that the operand holds.
-func (p *Panels) Bytes() int64 { return 2 * int64(cap(p.numbers)) }
+func (p *Panels) Bytes() int64 { return 2*int64(cap(p.numbers)) + int64(cap(p.bytes)) }
 
 // Bytes returns the memory that the operand holds.
 func (l *Lines) Bytes() int64 { return 2 * int64(cap(l.numbers)) }
@@ -133,13 +153,26 @@ func Multiply(dst []float64, line, column int, l *Lines, p *Panels, panel int, a
 	k, size := asm.WholeKernels(), 2*l.pairs
 	first := panel * asm.WholeColumns
 	columns := min(asm.WholeColumns, p.columns-first)
-	right := &p.numbers[first*size]
+	var right *int16
+	switch {
+	case p.bytes == nil:
+		right = &p.numbers[first*size]
+	case l.lines > 1:
+		room(&sums.panel, asm.WholeColumns*size)
+		for i, n := range p.bytes[first*size:][:len(sums.panel)] {
+			sums.panel[i] = int16(n)
+		}
+		right = &sums.panel[0]
+	}
 	for at := 0; at < l.lines; at += asm.WholeLines {
 		n := min(asm.WholeLines, l.lines-at)
-		if left := &l.numbers[at*size]; n == 1 {
-			k.MultiplyLine(left, 2*size, right, l.pairs, &sums[0])
-		} else {
-			k.Multiply(left, 2*size, right, l.pairs, &sums[0])
+		switch left := &l.numbers[at*size]; {
+		case right == nil:
+			k.MultiplyBytes(left, &p.bytes[first*size], l.pairs, &sums.of[0])
+		case n == 1:
+			k.MultiplyLine(left, 2*size, right, l.pairs, &sums.of[0])
+		default:
+			k.Multiply(left, 2*size, right, l.pairs, &sums.of[0])
 		}
 		for i := range n {
 			add := 0.0
@@ -147,7 +180,7 @@ func Multiply(dst []float64, line, column int, l *Lines, p *Panels, panel int, a
 				add = addend[at+i]
 			}
 			to := (at+i)*line + first*column
-			for _, s := range sums[i*asm.WholeColumns:][:columns] {
+			for _, s := range sums.of[i*asm.WholeColumns:][:columns] {
 				dst[to] = float64(s) + add
 				to += column
 			}

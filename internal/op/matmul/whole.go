@@ -67,6 +67,7 @@ func (k *Kernel) whole() *whole.Panels {
 			column, step = k.k, 1
 		}
 		if p := new(whole.Panels); k.bias == nil && p.Set(k.b.Data, k.n, k.k, column, step) {
+			p.Shorten()
 			k.asWhole = p
 		}
 	}

@@ -92,17 +92,22 @@ func arithmetic(d []float64, a, b run, op Op, f fp16.Format) {
 		float32s(d, a, b, op)
 		return
 	}
-	for i := range d {
-		x, y := a.data[a.step*i], b.data[b.step*i]
-		switch op {
-		case Add:
-			d[i] = x + y
-		case Sub:
-			d[i] = x - y
-		case Mul:
-			d[i] = x * y
-		case Div:
-			d[i] = x / y
+	switch op {
+	case Add:
+		for i := range d {
+			d[i] = a.data[a.step*i] + b.data[b.step*i]
+		}
+	case Sub:
+		for i := range d {
+			d[i] = a.data[a.step*i] - b.data[b.step*i]
+		}
+	case Mul:
+		for i := range d {
+			d[i] = a.data[a.step*i] * b.data[b.step*i]
+		}
+	case Div:
+		for i := range d {
+			d[i] = a.data[a.step*i] / b.data[b.step*i]
 		}
 	}
 	f.RoundSlice(d, d)

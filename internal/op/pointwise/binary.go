@@ -153,15 +153,18 @@ func wholes(d []float64, x, y run, op Op) bool {
 			}
 		}
 	}
-	for i := range d {
-		a, b := x.data[x.step*i], y.data[y.step*i]
-		switch op {
-		case Add:
-			d[i] = a + b
-		case Sub:
-			d[i] = a - b
-		case Mul:
-			d[i] = float64(a * b)
+	switch op {
+	case Add:
+		for i := range d {
+			d[i] = x.data[x.step*i] + y.data[y.step*i]
+		}
+	case Sub:
+		for i := range d {
+			d[i] = x.data[x.step*i] - y.data[y.step*i]
+		}
+	case Mul:
+		for i := range d {
+			d[i] = x.data[x.step*i] * y.data[y.step*i]
 		}
 	}
 	return true
@@ -176,23 +179,23 @@ func compared(d []float64, x, y run, op Op) bool {
 	default:
 		return false
 	}
-	for i := range d {
-		a, b, v := x.data[x.step*i], y.data[y.step*i], 0.0
-		switch op {
-		case Less:
-			if a < b {
-				v = 1
-			}
-		case LessEqual:
-			if a <= b {
-				v = 1
-			}
-		default:
-			if (a == b) == (op == Equal) {
-				v = 1
-			}
+	switch op {
+	case Less:
+		for i := range d {
+			d[i] = truth(x.data[x.step*i] < y.data[y.step*i])
 		}
-		d[i] = v
+	case LessEqual:
+		for i := range d {
+			d[i] = truth(x.data[x.step*i] <= y.data[y.step*i])
+		}
+	case Equal:
+		for i := range d {
+			d[i] = truth(x.data[x.step*i] == y.data[y.step*i])
+		}
+	default:
+		for i := range d {
+			d[i] = truth(x.data[x.step*i] != y.data[y.step*i])
+		}
 	}
 	return true
 }
@@ -322,14 +325,17 @@ func Where(dst, c, a, b *tensor.Tensor) {
 	each(dst, []*tensor.Tensor{c, a, b}, func(d []float64, in []run) {
 		c, x, y := in[0], in[1], in[2]
 		for i := range d {
-			v := y.data[y.step*i]
-			if c.data[c.step*i] != 0 {
-				v = x.data[x.step*i]
-			}
-			if !same || v != v {
-				v = dst.Format.Round(v)
+			v, w := x.data[x.step*i], y.data[y.step*i]
+			if c.data[c.step*i] == 0 {
+				v = w
 			}
 			d[i] = v
+			if v != v {
+				d[i] = fp16.NaN
+			}
+		}
+		if !same {
+			dst.Format.RoundSlice(d, d)
 		}
 	})
 }
@@ -343,8 +349,19 @@ type run struct {
 
 // each calls body for the rows of dst, in pieces of chunk elements at most.
 func each(dst *tensor.Tensor, in []*tensor.Tensor, body func(d []float64, in []run)) {
-	l := layoutOf(dst, in)
 	n := len(dst.Data)
+	if n <= chunk && alike(dst, in) { // most of a network's small operations, which then take no time to begin
+		runs := make([]run, len(in))
+		for i, t := range in {
+			runs[i] = run{t.Data, 1}
+			if len(t.Data) == 1 {
+				runs[i].step = 0
+			}
+		}
+		body(dst.Data, runs)
+		return
+	}
+	l := layoutOf(dst, in)
 	par.For((n+chunk-1)/chunk, func(i int) {
 		runs := make([]run, len(in))
 		for at, end := i*chunk, min((i+1)*chunk, n); at < end; {
@@ -354,4 +371,19 @@ func each(dst *tensor.Tensor, in []*tensor.Tensor, body func(d []float64, in []r
 			at += left
 		}
 	})
+}
+
+// alike reports whether all operands have the shape of dst, which is not empty, or are one number of no more axes, but
+// not all of them that.
+func alike(dst *tensor.Tensor, in []*tensor.Tensor) bool {
+	same, n := false, tensor.Size(dst.Shape)
+	for _, t := range in {
+		switch {
+		case len(t.Data) == n && dst.SameShape(t):
+			same = true
+		case len(t.Data) != 1 || len(t.Shape) > len(dst.Shape) || tensor.Size(t.Shape) != 1:
+			return false
+		}
+	}
+	return same && n > 0 && n == len(dst.Data)
 }

@@ -89,15 +89,16 @@ func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 	least, greatest := to.Range()
 	if src.Format == fp16.Int64 && to != Bool { // most are of the type
 		copy(dst.Data, src.Data)
-		for i, v := range dst.Data {
-			if to < Int64 && !(least <= v && v <= greatest) {
-				span := greatest - least + 1
-				dst.Data[i] = v - float64(span*math.Floor((v-least)/span)) // powers of two: exact
-			}
+		if to < Int64 {
+			wrap(dst.Data, least, greatest)
 		}
 		return nil
 	}
 	for i, v := range src.Data {
+		if w := float64(int64(v)); w == v && least <= w && w <= greatest && to != Bool { // a number of the type, or -0
+			dst.Data[i] = w
+			continue
+		}
 		switch {
 		case to == Bool:
 			v = truth(v != 0)
@@ -109,6 +110,16 @@ func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 		dst.Data[i] = v
 	}
 	return nil
+}
+
+// wrap takes the low bits of whole numbers, where they are not in a type's range.
+func wrap(d []float64, least, greatest float64) {
+	for i, v := range d {
+		if !(least <= v && v <= greatest) {
+			span := greatest - least + 1
+			d[i] = v - float64(span*math.Floor((v-least)/span)) // powers of two: exact
+		}
+	}
 }
 
 // Quantize sets dst, of whole numbers, to those next to x/scale, of two the even one, plus

@@ -1,6 +1,7 @@
 package pointwise
 
 import (
+	"math"
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
@@ -8,16 +9,21 @@ import (
 	"github.com/refrun/refrun/internal/exact/rows"
 )
 
-// vectors are the kernels of a function: of float64 numbers, and of rows or nil.
+// vectors are the kernels of a function: of float64 numbers, and of rows or nil. From far on, of either sign, results
+// of 24 bits or fewer are 1 and -1; an infinity where they are not.
 type vectors struct {
 	some func(a *asm.Act) asm.ActKernel
 	row  func(a *asm.RowActs) asm.RowAct
+	far  float64
 }
 
 // vectored are the functions that have kernels, which evaluate them with a bound of their own.
 var vectored = map[string]vectors{
-	"erf":     {func(a *asm.Act) asm.ActKernel { return a.Erf }, nil},
-	"sigmoid": {func(a *asm.Act) asm.ActKernel { return a.Sigmoid }, func(a *asm.RowActs) asm.RowAct { return a.Sigmoid }},
+	// 1 - erf 4 is less than 1.55e-8, and from 1 to halfway to the number of 24 bits before it is 2^-25, 2.98e-8.
+	"erf": {func(a *asm.Act) asm.ActKernel { return a.Erf }, nil, 4},
+	"sigmoid": {
+		func(a *asm.Act) asm.ActKernel { return a.Sigmoid }, func(a *asm.RowActs) asm.RowAct { return a.Sigmoid }, inf,
+	},
 }
 
 // kernel returns the kernel for results of a format, nil if there is none.
@@ -48,7 +54,13 @@ func (fn *function) line(kernel asm.ActKernel, dst, src []float64, p *args, f fp
 		return
 	}
 	if kernel != nil {
-		done = rows.Vectors(kernel, rows.Grid(f), dst, src, func(x float64) float64 { return fn.at(x, p, f) })
+		far := vectored[fn.name].far
+		done = rows.Vectors(kernel, rows.Grid(f), dst, src, func(x float64) float64 {
+			if math.Abs(x) >= far && far < inf {
+				return math.Copysign(1, x)
+			}
+			return fn.at(x, p, f)
+		})
 	}
 	for i, x := range src[done:] {
 		dst[done+i] = fn.at(x, p, f)

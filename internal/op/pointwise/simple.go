@@ -56,8 +56,9 @@ func isInf(x float64, p *args) (y, bound float64) {
 }
 
 func truth(b bool) float64 {
+	v := 0 // without a branch
 	if b {
-		return 1
+		v = 1
 	}
-	return 0
+	return float64(v)
 }
