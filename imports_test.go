@@ -127,6 +127,9 @@ var inward = map[string][]string{
 	"diff":                   {"fp16"},
 	"oracle/report":          {"diff"},
 	"internal/oracle/kernel": {"fp16", "oracle/report", "tensor", "tensorcore"},
+	"internal/oracle/factor": {
+		"fp16", "internal/exact/double", "internal/exact/elem", "internal/ground/attr", "internal/oracle/table",
+		"tensor"},
 	"internal/oracle/quantizer": {"fp16", "graph", "internal/oracle/table", "internal/oracle/judge", "oracle/report",
 		"internal/op/pointwise", "internal/op/quantize", "tensor", "tensorcore"},
 	"internal/oracle/judge": {

@@ -48,7 +48,7 @@ type Row struct {
 }
 
 // Rows returns the table.
-func Rows() []Row { return slices.Concat(all, kernels, quantizers) }
+func Rows() []Row { return slices.Concat(all, kernels, quantizers, factors) }
 
 // rows has the table by ID.
 var rows = func() map[string]Row {

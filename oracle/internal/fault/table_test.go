@@ -24,7 +24,8 @@ func TestTable(t *testing.T) {
 	gates := ""
 	const judges = "../../../internal/oracle/"
 	for _, room := range []string{"../match", "../structure", "../steps", "../noisestat", "../replay", "../tape",
-		"../chain", judges + "judge", judges + "table", judges + "quantizer"} {
+		"../chain", judges + "judge", judges + "table", judges + "quantizer",
+		judges + "factor"} {
 		files, err := filepath.Glob(room + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(room, err)
@@ -37,7 +38,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for _, id := range regexp.MustCompile(
-		`"((?:act|conv|kernel|noise|norm|precision|quantize|residual|rollout)\.[a-z0-9-]+):?"`,
+		`"((?:act|conv|factor|kernel|noise|norm|precision|quantize|residual|rollout)\.[a-z0-9-]+):?"`,
 	).FindAllStringSubmatch(gates, -1) {
 		table.ByID(id[1]) // or panics
 	}

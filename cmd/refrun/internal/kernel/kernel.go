@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/cmd/refrun/internal/cli"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/ground/fault"
+	"github.com/refrun/refrun/internal/oracle/factor"
 	"github.com/refrun/refrun/internal/oracle/gradient"
 	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/kernel"
@@ -36,7 +37,8 @@ inputs' format: such steps are searched for, or claimed by --round. Faults that
 these inputs would not show are listed.
 
   --op NAME     any operation of ATen that is judged, or swiglu, geglu,
-                rotary_embedding, cross_entropy, quantize, dequantize, scaled_mm
+                rotary_embedding, cross_entropy, quantize, dequantize, scaled_mm;
+                cholesky, qr, eigh, svd, solve, inv, solve_triangular
   --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
   --graph FILE  a chain of operations in place of one: docs/FORMATS.md, section 11
 
@@ -99,16 +101,20 @@ func runKernel(c *cli.Command) error {
 	case f.network != "" && (f.op != "" || f.attributes != nil || f.device != ""):
 		return errors.New("--graph: want it without --op, --attr and --accumulate")
 	}
-	if quantizes(f.op) {
+	if quantizes(f.op) || factor.Is(f.op) {
 		for flag, given := range map[string]bool{
 			"precision": f.precision != "", "accumulate": f.device+sums != "", "round": f.round != nil,
 			"variance": f.variance != "", "schedule": f.schedule != "", "store": f.store != "", "backward": f.backward,
 		} {
 			if given {
-				return fmt.Errorf("--%s: says nothing of %s: want attributes (--attr), format among them", flag, f.op)
+				return fmt.Errorf("--%s: says nothing of %s: want attributes (--attr)", flag, f.op)
 			}
 		}
-		return judgeQuantizer(c, c.Pos[0], judged{op: f.op, report: f.report, output: f.output, attributes: f.attributes})
+		a := judged{op: f.op, report: f.report, output: f.output, attributes: f.attributes}
+		if factor.Is(f.op) {
+			return judgeFactor(c, c.Pos[0], a)
+		}
+		return judgeQuantizer(c, c.Pos[0], a)
 	}
 	if _, fp8 := tensorcore.ParseInput(f.precision); f.op != "dot" && f.device == "" &&
 		(fp8 != nil || !strings.HasPrefix(f.precision, "E")) {

@@ -10,7 +10,8 @@ import (
 // TestSentences: each sentence that this program concludes with is there when it is true,
 // and is not when it is false; and no sentence is without such a pair.
 func TestSentences(t *testing.T) {
-	clitest.Sentences(t, slices.Concat(kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs()), labels, ".")
+	pairs := slices.Concat(kernelPairs(), judgedPairs(), backwardPairs(), quantizerPairs(), factorPairs())
+	clitest.Sentences(t, pairs, labels, ".")
 }
 
 // labels are headings, names, figures and requests: what they show is measured or given,

@@ -13,6 +13,7 @@ import numpy as np
 from .binary import binary
 from .case import CaseError, Raw, raw, write_safetensors
 from .check import Report
+from . import factoring
 from .quantized import OPERATIONS, check_quantized, narrow
 
 _OPERANDS = {"F16": "fp16", "BF16": "bf16", "F8_E4M3": "E4M3", "F8_E5M2": "E5M2"}
@@ -45,7 +46,7 @@ _WEIGHTED = ("layer_norm", "group_norm", "instance_norm", "rms_norm", "linear", 
 
 
 def _names(op: str, count: int) -> Sequence[str]:
-    names = _ARGUMENTS.get(op, ("input", "weight", "bias") if op in _WEIGHTED else ("input", "other"))
+    names = factoring.names(op) if factoring.plain(op) else _ARGUMENTS.get(op, ("input", "weight", "bias") if op in _WEIGHTED else ("input", "other"))
     if count > len(names):
         raise CaseError(f"inputs: {count} tensors: want {', '.join(names)} at most, or a dict by ATen's names")
     return names[:count]
@@ -270,7 +271,12 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
         function = _function(op, inputs, attributes)
         if function is not None:
             return check_kernel(*function, output, **options)
+    if isinstance(op, str) and factoring.plain(op):
+        output = factoring.outputs(op, output, attributes)
     if not isinstance(op, str):
+        found = factoring.called(op, inputs) if callable(op) and seed is None and not isinstance(inputs, Mapping) else None
+        if found is not None and not attributes:
+            return check_kernel(found[0], found[1], output, **options, **found[2])
         net, inputs = _traced(op, inputs, attributes, seed)
         attributes, op = {}, ""
     named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))

@@ -1,0 +1,105 @@
+"""Factors of matrices and solutions of systems as PyTorch and numpy return them, right and wrong."""
+
+import unittest
+
+import numpy as np
+import torch
+
+import refrun
+
+L = torch.linalg
+
+
+class Factoring(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(49)
+        x = torch.randn(2, 24, 24)
+        self.x, self.b = x, torch.randn(2, 24, 3)
+        self.spd = x @ x.mT + torch.eye(24)
+        self.sym = (x + x.mT) / 2
+        self.lower = torch.tril(x) + 4 * torch.eye(24)
+
+    def right(self, op, inputs, output, **attributes):
+        r = refrun.assert_kernel(op, inputs, output, **attributes)
+        self.assertTrue(all(o["verdict"] == "PASS" for o in r.outputs))
+
+    def wrong(self, op, inputs, output, fault=None, **attributes):
+        r = refrun.check_kernel(op, inputs, output, **attributes)
+        self.assertEqual(r.verdict, "FAIL", str(r))
+        if fault:
+            self.assertEqual(r.fault_id, fault)
+
+    def test_functions(self):
+        for f, x in ((L.cholesky, [self.spd]), (lambda a: L.cholesky(a, upper=True), [self.spd]), (L.cholesky_ex, [self.spd]), (torch.cholesky, [self.spd]),
+                     (lambda a: a.cholesky(upper=True), [self.spd]), (L.qr, [self.x]), (lambda a: L.qr(a, "complete"), [self.x[:, :9]]), (lambda a: L.qr(a, mode="r"), [self.x]),
+                     (L.eigh, [self.sym]), (lambda a: L.eigh(a, UPLO="U"), [self.sym]), (L.eigvalsh, [self.sym]), (L.solve, [self.x, self.b]), (L.inv, [self.x]),
+                     (torch.inverse, [self.x]), (lambda b, a: L.solve(a, b), [self.b, self.x]), (L.svd, [self.x]), (lambda a: L.svd(a, full_matrices=False), [self.x[:, :9]]),
+                     (L.svdvals, [self.x]), (lambda a, b: L.solve_triangular(a, b, upper=False, unitriangular=True), [self.lower / 4, self.b]),
+                     (lambda b, a: torch.triangular_solve(b, a, upper=False, transpose=True), [self.b, self.lower])):
+            for wide in (False, True):
+                given = [t.double() for t in x] if wide else x
+                y = f(*given)
+                with self.subTest(f=str(f), wide=wide):
+                    self.right(f, given, list(y) if isinstance(y, tuple) else y)
+
+    def test_names(self):
+        self.right("linalg_cholesky", [self.spd], L.cholesky(self.spd))
+        self.right("cholesky", {"input": self.spd}, L.cholesky(self.spd, upper=True), upper=True)
+        self.right("linalg_qr", [self.x], dict(zip("QR", L.qr(self.x))))
+        self.right("linalg_eigh", [self.sym], L.eigh(self.sym))
+        for upper in (False, True):
+            a = self.lower.mT.contiguous() if upper else self.lower
+            self.right("solve_triangular", [a, self.b], L.solve_triangular(a, self.b, upper=upper), upper=upper)
+            self.right("solve_triangular", [a, self.b.mT], L.solve_triangular(a, self.b.mT, upper=upper, left=False), upper=upper, left=False)
+
+    def test_numpy(self):
+        x, b, spd, sym = self.x[0], self.b[0], self.spd[0], self.sym[0]
+        for op, f, given in (("cholesky", np.linalg.cholesky, [spd]), ("qr", np.linalg.qr, [x]), ("eigh", np.linalg.eigh, [sym]), ("eigvalsh", np.linalg.eigvalsh, [sym]),
+                             ("solve", np.linalg.solve, [x, b]), ("inv", np.linalg.inv, [x]), ("svd", np.linalg.svd, [x])):
+            y = f(*(t.numpy() for t in given))
+            self.right(op, given, list(y) if isinstance(y, tuple) else y)
+
+    def test_half(self):
+        a = self.spd.bfloat16()
+        self.right(L.cholesky, [a], L.cholesky(a.float()).bfloat16())
+        self.right("qr", [self.x], [t.half() for t in L.qr(self.x)])
+
+    def test_ill_conditioned(self):
+        q, _ = L.qr(torch.randn(40, 40, dtype=torch.double))
+        a = ((q * torch.logspace(0, -6, 40, dtype=torch.double)) @ q.mT).float()
+        a = (a + a.mT) / 2 + 1e-6 * torch.eye(40)
+        for f in (L.cholesky, L.qr, L.eigh, L.inv, L.eigvalsh, L.svd):
+            y = f(a)
+            self.right(f, [a], list(y) if isinstance(y, tuple) else y)
+        self.right(L.solve, [a, q[:, :2].float()], L.solve(a, q[:, :2].float()))
+
+    def test_wrong(self):
+        y = L.cholesky(self.spd)
+        self.wrong(L.cholesky, [self.spd], y.mT, "factor.transposed:the factor")
+        bent = y.clone()
+        bent[1, 7, 3] *= 1.001
+        self.wrong(L.cholesky, [self.spd], bent)
+        q, r = L.qr(self.x)
+        bent = q.clone()
+        bent[0, :, 2] *= -1
+        self.wrong(L.qr, [self.x], [bent, r], "factor.column-sign")
+        self.wrong(L.qr, [self.x], [q, r.half().float()])
+        w, v = L.eigh(self.sym)
+        self.wrong(L.eigh, [self.sym], [w, v.flip(-1)], "factor.pairs")
+        self.wrong(L.eigh, [self.sym], [w.flip(-1), v.flip(-1)], "factor.order")
+        self.wrong(L.eigvalsh, [self.sym], w * 1.001)
+        self.wrong(L.solve, [self.x, self.b], L.solve(self.x.mT, self.b), "factor.transposed-solve")
+        self.wrong(L.inv, [self.x], L.inv(self.x).bfloat16().float())
+
+    def test_none(self):
+        singular = torch.ones(2, 2)
+        self.assertIn("singular", refrun.check_kernel(L.inv, [singular], torch.full((2, 2), torch.nan)).reason)
+        self.assertIn("not positive definite", refrun.check_kernel(L.cholesky, [-singular], torch.full((2, 2), torch.nan)).reason)
+        with self.assertRaisesRegex(ValueError, "linalg_cholesky"):  # what it reads is computed first
+            refrun.check_kernel(lambda x: L.cholesky(x @ x.mT), [self.x], self.x)
+        with self.assertRaisesRegex(ValueError, "2 of 2|want"):
+            refrun.check_kernel("cholesky", [self.spd, self.spd], self.spd)
+
+
+if __name__ == "__main__":
+    unittest.main()
