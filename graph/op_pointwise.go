@@ -224,12 +224,18 @@ func wholes(t *tensor.Tensor) error {
 	if t.Format != fp16.Int64 {
 		return nil
 	}
-	for i, v := range t.Data {
+	_, err := wholeLine(t.Data, 0)
+	return err
+}
+
+// wholeLine is wholes of some numbers, from the one numbered at on. It returns the number of the one in error, too.
+func wholeLine(d []float64, at int) (int, error) {
+	for i, v := range d {
 		if !(math.Abs(v) <= 1<<53) {
-			return fmt.Errorf("element %d: %v: want whole numbers within 2^53", i, v)
+			return at + i, fmt.Errorf("element %d: %v: want whole numbers within 2^53", at+i, v)
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // Eval implements [Op].

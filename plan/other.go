@@ -2,6 +2,8 @@ package plan
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -21,6 +23,12 @@ type otherPass struct {
 }
 
 func (o *otherPass) run(p *Plan) {
+	if o.evaluate(p); p.err == nil {
+		p.err = p.fault.take()
+	}
+}
+
+func (o *otherPass) evaluate(p *Plan) {
 	for k, of := range o.input {
 		if of != nil {
 			o.in[k] = p.given[*of]
@@ -42,6 +50,36 @@ func (o *otherPass) run(p *Plan) {
 	for _, t := range o.out {
 		p.lookAt(t.Data)
 	}
+}
+
+// fault is the error of the first element that has one, of the first node: of those that are done with pieces.
+type fault struct {
+	sync.Mutex
+	is       atomic.Bool
+	node, at int
+	err      error
+}
+
+func (f *fault) note(node, at int, err error) {
+	f.Lock()
+	defer f.Unlock()
+	if f.err == nil || node < f.node || node == f.node && at < f.at {
+		f.node, f.at, f.err = node, at, err
+	}
+	f.is.Store(true)
+}
+
+// take returns the error, and forgets it.
+func (f *fault) take() error {
+	if !f.is.Load() {
+		return nil
+	}
+	f.Lock()
+	defer f.Unlock()
+	err := f.err
+	f.err = nil
+	f.is.Store(false)
+	return err
 }
 
 // bind makes the function that workers run.
@@ -194,10 +232,12 @@ func (c *compiler) other(i int, d *describer) {
 	c.described = append(c.described, d)
 }
 
-// seen compiles a node whose output is its input in another shape, if that is a tensor.
+// seen compiles a node whose output is its input in another shape, or the same numbers of another format, if that is a
+// tensor.
 func (c *compiler) seen(i int, d *describer) bool {
 	n := &c.g.Nodes[i]
-	if _, is := n.Op.(graph.View); !is || c.g.Values[n.In[0]].Const != nil || c.values[n.In[0]].input != nil {
+	_, is := n.Op.(graph.View)
+	if !is && !c.p.program.Alike(i) || c.g.Values[n.In[0]].Const != nil || c.values[n.In[0]].input != nil {
 		return false
 	}
 	x, to := c.values[n.In[0]], c.p.program.Type(n.Out[0])
@@ -268,7 +308,7 @@ func (c *compiler) joined(i int, d *describer) bool {
 		if !there {
 			continue
 		}
-		f := c.p.program.Pieces(i, k, in)
+		f := c.p.program.Pieces(i, k, in, c.p.fault.note)
 		if f == nil {
 			continue
 		}
@@ -278,8 +318,12 @@ func (c *compiler) joined(i int, d *describer) bool {
 				x.open.slots = append(x.open.slots, c.values[w].tensor)
 			}
 		}
-		to := c.p.program.Type(n.Out[0])
-		c.values[n.Out[0]] = &value{id: n.Out[0], of: to, from: x.from, open: x.open, tensor: x.tensor}
+		to, made := c.p.program.Type(n.Out[0]), x.tensor
+		if made.Format != to.Format {
+			made = part(made, 0, to)
+			c.slots = append(c.slots, made)
+		}
+		c.values[n.Out[0]] = &value{id: n.Out[0], of: to, from: x.from, open: x.open, tensor: made}
 		d.Op, d.Kernel, d.pass = n.Op.Name(), "definition", x.open
 		c.described = append(c.described, d)
 		return true

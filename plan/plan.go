@@ -49,6 +49,7 @@ type Plan struct {
 	// Watch asks for Nonfinite.
 	Watch     bool
 	nonfinite atomic.Bool
+	fault     fault
 }
 
 // Node is how a plan does one operation.

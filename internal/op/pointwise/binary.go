@@ -204,8 +204,11 @@ func compared(d []float64, x, y run, op Op) bool {
 // formats: lines of one length, of which a or b, but not both, may be one number instead. dst
 // may be a or b. It is nil where no float64 operation, rounded again, has the bits of Binary.
 func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
-	if op == Minimum || op == Maximum {
+	switch {
+	case op == Minimum || op == Maximum:
 		return extremes(op, to, a, b)
+	case to == fp16.Int64 && a == to && b == to && op <= Mul:
+		return wholeLines(op)
 	}
 	if int(op) >= len(operations) || !plainly(to, op, a, b) ||
 		to != fp16.Float64 && (a == fp16.Float64 || b == fp16.Float64) {
@@ -219,6 +222,26 @@ func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
 			y.step = 0
 		}
 		arithmetic(dst, x, y, op, to)
+	}
+}
+
+// wholeLines is Lines of operations on whole numbers.
+func wholeLines(op Op) func(dst, a, b []float64) {
+	f := operations[op].short(fp16.Int64, op, fp16.Int64, fp16.Int64)
+	return func(dst, a, b []float64) {
+		x, y := run{a, 1}, run{b, 1}
+		if len(a) == 1 {
+			x.step = 0
+		}
+		if len(b) == 1 {
+			y.step = 0
+		}
+		if wholes(dst, x, y, op) {
+			return
+		}
+		for i := range dst {
+			dst[i] = f(x.data[x.step*i], y.data[y.step*i])
+		}
 	}
 }
 

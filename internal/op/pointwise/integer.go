@@ -86,40 +86,37 @@ func (t Integer) unsigned() bool { return t%2 == 0 }
 // then is an error, for devices differ there. dst may be src.
 func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 	sameSize(dst, src)
-	least, greatest := to.Range()
-	if src.Format == fp16.Int64 && to != Bool { // most are of the type
+	n := len(src.Data)
+	if n > 0 && &dst.Data[0] != &src.Data[0] {
 		copy(dst.Data, src.Data)
-		if to < Int64 {
-			wrap(dst.Data, least, greatest)
-		}
-		return nil
 	}
-	for i, v := range src.Data {
-		if w := float64(int64(v)); w == v && least <= w && w <= greatest && to != Bool { // a number of the type, or -0
-			dst.Data[i] = w
-			continue
-		}
-		switch {
-		case to == Bool:
-			v = truth(v != 0)
-		case src.Format != fp16.Int64:
-			if v = math.Trunc(v) + 0; !(least <= v && v <= greatest) {
-				return fmt.Errorf("element %d: %v: want a number of %v", i, src.Data[i], to)
-			}
-		}
-		dst.Data[i] = v
-	}
-	return nil
+	_, err := ToIntegerLine(dst.Data, 0, src.Format, to)
+	return err
 }
 
-// wrap takes the low bits of whole numbers, where they are not in a type's range.
-func wrap(d []float64, least, greatest float64) {
+// ToIntegerLine is ToIntegers of some numbers of a format in their place, from the one numbered at on. It returns the
+// number of the first one in error, too.
+func ToIntegerLine(d []float64, at int, from fp16.Format, to Integer) (int, error) {
+	least, greatest := to.Range()
 	for i, v := range d {
-		if !(least <= v && v <= greatest) {
+		switch {
+		case to == Bool:
+			d[i] = truth(v != 0)
+		case float64(int64(v)) == v && least <= v && v <= greatest:
+			d[i] = v + 0 // a number of the type, or -0
+		case from == fp16.Int64 && to >= Int64:
+		case from == fp16.Int64: // the low bits
 			span := greatest - least + 1
 			d[i] = v - float64(span*math.Floor((v-least)/span)) // powers of two: exact
+		default:
+			w := math.Trunc(v) + 0
+			if !(least <= w && w <= greatest) {
+				return at + i, fmt.Errorf("element %d: %v: want a number of %v", at+i, v, to)
+			}
+			d[i] = w
 		}
 	}
+	return 0, nil
 }
 
 // Quantize sets dst, of whole numbers, to those next to x/scale, of two the even one, plus
