@@ -61,17 +61,36 @@ func (c *call) wholeProduct(a, zeroA, b, zeroB int) int {
 	return c.add(graph.MatMul{}, c.centered(a, c.lengthwise(zeroA, 1)), c.centered(b, zeroB))
 }
 
-// int32 returns sums of whole numbers, of which 32 bits count.
-func (c *call) int32(v int) int { return c.cast(c.cast(v, Int64), Int32) }
+// most32 is how many products of numbers of 9 bits, what is left of 8 bits less zero points, are below 2^31 together.
+const most32 = (1<<31 - 1) / (255 * 255)
+
+// int32 returns sums of so many products of the first two inputs' numbers, of which 32 bits count.
+func (c *call) int32(v, terms int) int {
+	if c.err == nil && !(terms <= most32 && c.dtype(c.in[0]).octets() && c.dtype(c.in[1]).octets()) {
+		v = c.cast(v, Int64)
+	}
+	return c.cast(v, Int32)
+}
+
+// octets reports whether a type has whole numbers of 8 bits.
+func (t DType) octets() bool { return t == Int8 || t == Uint8 }
 
 func opMatMulInteger(c *call) []int {
 	c.whole(0, 1, 2, 3)
-	return one(c.int32(c.wholeProduct(c.arg(0), c.optional(2), c.arg(1), c.optional(3))))
+	terms := 0
+	if s := c.shape(c.arg(0)); len(s) > 0 {
+		terms = s[len(s)-1]
+	}
+	return one(c.int32(c.wholeProduct(c.arg(0), c.optional(2), c.arg(1), c.optional(3)), terms))
 }
 
 func opConvInteger(c *call) []int {
 	c.whole(0, 1, 2, 3)
-	return one(c.int32(c.wholeConv(c.arg(0), c.optional(2), c.arg(1), c.optional(3), absent)))
+	terms := 0
+	if s := c.shape(c.arg(1)); len(s) > 0 && s[0] > 0 {
+		terms = elements(s) / s[0]
+	}
+	return one(c.int32(c.wholeConv(c.arg(0), c.optional(2), c.arg(1), c.optional(3), absent), terms))
 }
 
 // wholeConv is a convolution of whole numbers, with a bias or none. Paddings are the zero point.

@@ -298,7 +298,7 @@ func (c *compiler) joined(i int, d *describer) bool {
 			y := c.values[w]
 			switch {
 			case j == k || c.g.Values[w].Const != nil:
-			case y.tensor == nil || y.from == nil || slices.Index(c.p.passes, y.from) >= slices.Index(c.p.passes, pass(x.open)):
+			case y.tensor == nil || y.from == nil || !c.before(y, x.open):
 				there = false
 			default:
 				in[j] = y.tensor.Tensor
@@ -329,6 +329,30 @@ func (c *compiler) joined(i int, d *describer) bool {
 		return true
 	}
 	return false
+}
+
+// before reports whether a value is made before a pass. The pass that makes it goes before that one, if all that it
+// reads is there then: it may be the product of two scales that comes later in the graph.
+func (c *compiler) before(y *value, of *otherPass) bool {
+	from, to := slices.Index(c.p.passes, y.from), slices.Index(c.p.passes, pass(of))
+	if from < to {
+		return true
+	}
+	o, is := y.from.(*otherPass)
+	if !is || from == to || o.do != nil || len(o.then) > 0 {
+		return false
+	}
+	for _, v := range c.g.Nodes[o.node].In {
+		x := c.values[v]
+		if c.g.Values[v].Const != nil || x.input != nil {
+			continue
+		}
+		if made := slices.Index(c.p.passes, x.from); x.from == nil || made < 0 || made >= to {
+			return false
+		}
+	}
+	c.p.passes = slices.Insert(slices.Delete(c.p.passes, from, from+1), to, y.from)
+	return true
 }
 
 func (c *compiler) slot(t graph.Type) *slot {

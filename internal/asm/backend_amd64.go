@@ -309,9 +309,11 @@ var (
 
 var (
 	wholeAVX2 = Whole{Multiply: wholeMultiplyAVX2, MultiplyLine: wholeMultiplyLineAVX2,
-		MultiplyBytes: wholeMultiplyBytesAVX2}
+		MultiplyBytes: wholeMultiplyBytesAVX2, Widen: wholeWidenAVX2, Floats: wholeFloatsAVX2, Weave: wholeWeaveAVX2,
+		Narrow: wholeNarrowAVX2, Integers: wholeIntegersAVX2, Extremes: wholeExtremesAVX2, Quantize: wholeQuantizeAVX2}
 	wholeVNNI = Whole{Multiply: wholeMultiplyVNNI, MultiplyLine: wholeMultiplyLineVNNI,
-		MultiplyBytes: wholeMultiplyBytesAVX2}
+		MultiplyBytes: wholeMultiplyBytesAVX2, Widen: wholeWidenAVX2, Floats: wholeFloatsAVX2, Weave: wholeWeaveAVX2,
+		Narrow: wholeNarrowAVX2, Integers: wholeIntegersAVX2, Extremes: wholeExtremesAVX2, Quantize: wholeQuantizeAVX2}
 )
 
 var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Floor: unitFloorAVX2}

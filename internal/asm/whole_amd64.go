@@ -19,6 +19,41 @@ func wholeMultiplyLineAVX2(a *int16, line int, b *int16, pairs int, sums *int32)
 //go:noescape
 func wholeMultiplyBytesAVX2(a *int16, b *int8, pairs int, sums *int32)
 
+// wholeWidenAVX2 makes numbers of 16 bits: see asm/whole.go.
+//
+//go:noescape
+func wholeWidenAVX2(dst *int16, src *int8, n int)
+
+// wholeIntegersAVX2 looks whether numbers are whole: see asm/whole.go.
+//
+//go:noescape
+func wholeIntegersAVX2(d *float64, n int) (done int)
+
+// wholeFloatsAVX2 makes float64 numbers: see asm/whole.go.
+//
+//go:noescape
+func wholeFloatsAVX2(dst *float64, sums *int32, add float64)
+
+// wholeNarrowAVX2 makes numbers of 16 bits: see asm/whole.go.
+//
+//go:noescape
+func wholeNarrowAVX2(dst *int16, src *float64, n int) (most uint32)
+
+// wholeWeaveAVX2 lays lines side by side: see asm/whole.go.
+//
+//go:noescape
+func wholeWeaveAVX2(dst *int16, a *int16, b *int16)
+
+// wholeExtremesAVX2 finds the least and the greatest numbers: see asm/whole.go.
+//
+//go:noescape
+func wholeExtremesAVX2(x *float64, n int, least *[8]float64, greatest *[8]float64) (others int)
+
+// wholeQuantizeAVX2 quantizes: see asm/whole.go.
+//
+//go:noescape
+func wholeQuantizeAVX2(dst *float64, src *float64, n int, by *[4]float64) (done int)
+
 // wholeMultiplyVNNI multiplies whole numbers: see asm/whole.go.
 //
 //go:noescape

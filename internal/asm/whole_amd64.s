@@ -164,6 +164,234 @@ wholeMultiplyBytesAVX2sums:
 	VZEROUPPER
 	RET
 
+// func wholeWidenAVX2(dst *int16, src *int8, n int)
+// Requires: AVX, AVX2
+TEXT ·wholeWidenAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+wholeWidenAVX2:
+	VPMOVSXBW (CX), Y0
+	VMOVDQU   Y0, (AX)
+	VPMOVSXBW 16(CX), Y0
+	VMOVDQU   Y0, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x20, DX
+	JNZ       wholeWidenAVX2
+	VZEROUPPER
+	RET
+
+// func wholeIntegersAVX2(d *float64, n int) (done int)
+// Requires: AVX
+TEXT ·wholeIntegersAVX2(SB), NOSPLIT, $0-24
+	MOVQ d+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+wholeIntegersAVX2:
+	VMOVUPD     (AX), Y0
+	VCVTTPD2DQY Y0, X1
+	VCVTDQ2PD   X1, Y1
+	VCMPPD      $0x04, Y0, Y1, Y0
+	VMOVUPD     32(AX), Y2
+	VCVTTPD2DQY Y2, X3
+	VCVTDQ2PD   X3, Y3
+	VCMPPD      $0x04, Y2, Y3, Y2
+	VORPD       Y2, Y0, Y0
+	VMOVMSKPD   Y0, BX
+	TESTL       BX, BX
+	JNZ         wholeIntegersAVX2end
+	VMOVUPD     Y1, (AX)
+	VMOVUPD     Y3, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x08, DX
+	SUBQ        $0x08, CX
+	JNZ         wholeIntegersAVX2
+
+wholeIntegersAVX2end:
+	VZEROUPPER
+	MOVQ DX, done+16(FP)
+	RET
+
+// func wholeFloatsAVX2(dst *float64, sums *int32, add float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·wholeFloatsAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVSD        add+16(FP), X0
+	VBROADCASTSD X0, Y0
+	VCVTDQ2PD    (CX), Y1
+	VADDPD       Y0, Y1, Y1
+	VMOVUPD      Y1, (AX)
+	VCVTDQ2PD    16(CX), Y1
+	VADDPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 32(AX)
+	VCVTDQ2PD    32(CX), Y1
+	VADDPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 64(AX)
+	VCVTDQ2PD    48(CX), Y1
+	VADDPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 96(AX)
+	VZEROUPPER
+	RET
+
+// func wholeNarrowAVX2(dst *int16, src *float64, n int) (most uint32)
+// Requires: AVX
+TEXT ·wholeNarrowAVX2(SB), NOSPLIT, $0-28
+	MOVQ   dst+0(FP), AX
+	MOVQ   src+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXOR  X0, X0, X0
+	VXORPD Y1, Y1, Y1
+
+wholeNarrowAVX2:
+	VMOVUPD     (CX), Y2
+	VCVTTPD2DQY Y2, X4
+	VCVTDQ2PD   X4, Y3
+	VCMPPD      $0x04, Y2, Y3, Y3
+	VORPD       Y3, Y1, Y1
+	VPABSD      X4, X2
+	VPMAXUD     X2, X0, X0
+	VMOVUPD     32(CX), Y2
+	VCVTTPD2DQY Y2, X5
+	VCVTDQ2PD   X5, Y3
+	VCMPPD      $0x04, Y2, Y3, Y3
+	VORPD       Y3, Y1, Y1
+	VPABSD      X5, X2
+	VPMAXUD     X2, X0, X0
+	VPACKSSDW   X5, X4, X4
+	VMOVDQU     X4, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x10, AX
+	SUBQ        $0x08, DX
+	JNZ         wholeNarrowAVX2
+	VPSHUFD     $0x4e, X0, X2
+	VPMAXUD     X2, X0, X0
+	VPSHUFD     $0xb1, X0, X2
+	VPMAXUD     X2, X0, X0
+	VMOVD       X0, AX
+	VMOVMSKPD   Y1, CX
+	NEGL        CX
+	SBBL        CX, CX
+	ORL         CX, AX
+	VZEROUPPER
+	MOVL        AX, most+24(FP)
+	RET
+
+// func wholeWeaveAVX2(dst *int16, a *int16, b *int16)
+// Requires: AVX, AVX2
+TEXT ·wholeWeaveAVX2(SB), NOSPLIT, $0-24
+	MOVQ       dst+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	VMOVDQU    (CX), Y0
+	VMOVDQU    (DX), Y1
+	VPUNPCKLWD Y1, Y0, Y2
+	VPUNPCKHWD Y1, Y0, Y1
+	VPERM2I128 $0x20, Y1, Y2, Y0
+	VPERM2I128 $0x31, Y1, Y2, Y1
+	VMOVDQU    Y0, (AX)
+	VMOVDQU    Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func wholeExtremesAVX2(x *float64, n int, least *[8]float64, greatest *[8]float64) (others int)
+// Requires: AVX
+TEXT ·wholeExtremesAVX2(SB), NOSPLIT, $0-40
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    least+16(FP), DX
+	MOVQ    greatest+24(FP), BX
+	VXORPD  Y0, Y0, Y0
+	VMOVUPD (DX), Y1
+	VMOVUPD (BX), Y2
+	VMOVUPD 32(DX), Y3
+	VMOVUPD 32(BX), Y4
+
+wholeExtremesAVX2:
+	VMOVUPD   (AX), Y5
+	VMINPD    Y5, Y1, Y1
+	VMAXPD    Y5, Y2, Y2
+	VSUBPD    Y5, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VMOVUPD   32(AX), Y5
+	VMINPD    Y5, Y3, Y3
+	VMAXPD    Y5, Y4, Y4
+	VSUBPD    Y5, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, CX
+	JNZ       wholeExtremesAVX2
+	VMOVUPD   Y1, (DX)
+	VMOVUPD   Y2, (BX)
+	VMOVUPD   Y3, 32(DX)
+	VMOVUPD   Y4, 32(BX)
+	VCMPPD    $0x03, Y0, Y0, Y0
+	VMOVMSKPD Y0, AX
+	VZEROUPPER
+	MOVQ      AX, others+32(FP)
+	RET
+
+DATA wholeConstants<>+0(SB)/8, $0x3fe0000000000000
+DATA wholeConstants<>+8(SB)/8, $0x7fffffffffffffff
+GLOBL wholeConstants<>(SB), RODATA|NOPTR, $16
+
+// func wholeQuantizeAVX2(dst *float64, src *float64, n int, by *[4]float64) (done int)
+// Requires: AVX
+TEXT ·wholeQuantizeAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         by+24(FP), BX
+	VBROADCASTSD (BX), Y0
+	VBROADCASTSD 8(BX), Y1
+	VBROADCASTSD 16(BX), Y2
+	VBROADCASTSD 24(BX), Y3
+	VBROADCASTSD wholeConstants<>+0(SB), Y4
+	VBROADCASTSD wholeConstants<>+8(SB), Y5
+	VXORPD       Y6, Y6, Y6
+	XORQ         BX, BX
+
+wholeQuantizeAVX2:
+	VMOVUPD   (CX), Y7
+	VDIVPD    Y0, Y7, Y7
+	VROUNDPD  $0x08, Y7, Y8
+	VSUBPD    Y8, Y7, Y7
+	VANDPD    Y5, Y7, Y7
+	VCMPPD    $0x05, Y4, Y7, Y7
+	VMOVUPD   32(CX), Y9
+	VDIVPD    Y0, Y9, Y9
+	VROUNDPD  $0x08, Y9, Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y5, Y9, Y9
+	VCMPPD    $0x05, Y4, Y9, Y9
+	VORPD     Y9, Y7, Y7
+	VMOVMSKPD Y7, SI
+	TESTL     SI, SI
+	JNZ       wholeQuantizeAVX2end
+	VADDPD    Y1, Y8, Y8
+	VMAXPD    Y2, Y8, Y8
+	VMINPD    Y3, Y8, Y8
+	VADDPD    Y6, Y8, Y8
+	VMOVUPD   Y8, (AX)
+	VADDPD    Y1, Y10, Y10
+	VMAXPD    Y2, Y10, Y10
+	VMINPD    Y3, Y10, Y10
+	VADDPD    Y6, Y10, Y10
+	VMOVUPD   Y10, 32(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, AX
+	ADDQ      $0x08, BX
+	SUBQ      $0x08, DX
+	JNZ       wholeQuantizeAVX2
+
+wholeQuantizeAVX2end:
+	VZEROUPPER
+	MOVQ BX, done+32(FP)
+	RET
+
 // func wholeMultiplyVNNI(a *int16, line int, b *int16, pairs int, sums *int32)
 // Requires: AVX, AVX512F, AVX512VNNI
 TEXT ·wholeMultiplyVNNI(SB), NOSPLIT, $0-40

@@ -11,6 +11,13 @@ func whole() {
 	wholeLines("Multiply", 4)
 	wholeLines("MultiplyLine", 1)
 	wholeBytes()
+	wholeWiden()
+	wholeIntegers()
+	wholeFloats()
+	wholeNarrow()
+	wholeWeave()
+	wholeExtremes()
+	wholeQuantize()
 	wholeLinesVNNI("Multiply", 4, 2)
 	wholeLinesVNNI("MultiplyLine", 1, 4)
 }
@@ -203,5 +210,250 @@ func wholeBytes() {
 		VMOVDQU(v, Mem{Base: sums, Disp: 32 * h})
 	}
 	VZEROUPPER()
+	RET()
+}
+
+// wholeFloats makes float64 numbers of the sums of a line, and adds one number: see asm/whole.go.
+func wholeFloats() {
+	const name = "wholeFloatsAVX2"
+	TEXT(name, NOSPLIT, "func(dst *float64, sums *int32, add float64)")
+	Pragma("noescape")
+	Doc(name + " makes float64 numbers: see asm/whole.go.")
+	dst, sums := Load(Param("dst"), GP64()), Load(Param("sums"), GP64())
+	add := spreadParam("add")
+	for k := range 4 {
+		y := YMM()
+		VCVTDQ2PD(Mem{Base: sums, Disp: 16 * k}, y)
+		VADDPD(add, y, y)
+		VMOVUPD(y, Mem{Base: dst, Disp: 32 * k})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// spreadParam spreads a float64 parameter over a register.
+func spreadParam(name string) reg.VecVirtual {
+	x, y := Load(Param(name), XMM()), YMM()
+	VBROADCASTSD(x.(reg.VecVirtual), y)
+	return y
+}
+
+// wholeNarrow makes numbers of 16 bits: see asm/whole.go. A conversion that is not exact, and the greatest absolute
+// value, are noted and looked at in the end.
+func wholeNarrow() {
+	const name = "wholeNarrowAVX2"
+	TEXT(name, NOSPLIT, "func(dst *int16, src *float64, n int) (most uint32)")
+	Pragma("noescape")
+	Doc(name + " makes numbers of 16 bits: see asm/whole.go.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	most, other := XMM(), YMM()
+	VPXOR(most, most, most)
+	VXORPD(other, other, other)
+	Label(name)
+	var of [2]reg.VecVirtual
+	for h := range of {
+		x, back, size := YMM(), YMM(), XMM()
+		of[h] = XMM()
+		VMOVUPD(Mem{Base: src, Disp: 32 * h}, x)
+		VCVTTPD2DQY(x, of[h])
+		VCVTDQ2PD(of[h], back)
+		VCMPPD(Imm(4), x, back, back) // not equal, NaN too
+		VORPD(back, other, other)
+		VPABSD(of[h], size)
+		VPMAXUD(size, most, most)
+	}
+	VPACKSSDW(of[1], of[0], of[0])
+	VMOVDQU(of[0], Mem{Base: dst})
+	ADDQ(Imm(64), src)
+	ADDQ(Imm(16), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	t := XMM()
+	for _, order := range []uint64{0x4e, 0xb1} {
+		VPSHUFD(Imm(order), most, t)
+		VPMAXUD(t, most, most)
+	}
+	size, any := GP32(), GP32()
+	VMOVD(most, size)
+	VMOVMSKPD(other, any)
+	NEGL(any) // borrows where there is one
+	SBBL(any, any)
+	ORL(any, size)
+	VZEROUPPER()
+	Store(size, ReturnIndex(0))
+	RET()
+}
+
+// wholeWeave lays two lines side by side, number by number: see asm/whole.go.
+func wholeWeave() {
+	const name = "wholeWeaveAVX2"
+	TEXT(name, NOSPLIT, "func(dst, a, b *int16)")
+	Pragma("noescape")
+	Doc(name + " lays lines side by side: see asm/whole.go.")
+	dst, a, b := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	x, y, low, high := YMM(), YMM(), YMM(), YMM()
+	VMOVDQU(Mem{Base: a}, x)
+	VMOVDQU(Mem{Base: b}, y)
+	VPUNPCKLWD(y, x, low)
+	VPUNPCKHWD(y, x, high)
+	VPERM2I128(Imm(0x20), high, low, x)
+	VPERM2I128(Imm(0x31), high, low, y)
+	VMOVDQU(x, Mem{Base: dst})
+	VMOVDQU(y, Mem{Base: dst, Disp: 32})
+	VZEROUPPER()
+	RET()
+}
+
+// wholeExtremes finds the least and the greatest numbers of 8 lanes: see asm/whole.go.
+func wholeExtremes() {
+	const name = "wholeExtremesAVX2"
+	TEXT(name, NOSPLIT, "func(x *float64, n int, least, greatest *[8]float64) (others int)")
+	Pragma("noescape")
+	Doc(name + " finds the least and the greatest numbers: see asm/whole.go.")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	least, greatest := Load(Param("least"), GP64()), Load(Param("greatest"), GP64())
+	var low, high [2]reg.VecVirtual
+	odd := YMM()
+	VXORPD(odd, odd, odd)
+	for h := range low {
+		low[h], high[h] = YMM(), YMM()
+		VMOVUPD(Mem{Base: least, Disp: 32 * h}, low[h])
+		VMOVUPD(Mem{Base: greatest, Disp: 32 * h}, high[h])
+	}
+	Label(name)
+	for h := range low {
+		v, t := YMM(), YMM()
+		VMOVUPD(Mem{Base: x, Disp: 32 * h}, v)
+		VMINPD(v, low[h], low[h])
+		VMAXPD(v, high[h], high[h])
+		VSUBPD(v, v, t) // 0, or NaN
+		VADDPD(t, odd, odd)
+	}
+	ADDQ(Imm(64), x)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	for h := range low {
+		VMOVUPD(low[h], Mem{Base: least, Disp: 32 * h})
+		VMOVUPD(high[h], Mem{Base: greatest, Disp: 32 * h})
+	}
+	others := GP64()
+	VCMPPD(Imm(3), odd, odd, odd) // NaN
+	VMOVMSKPD(odd, others.As32())
+	VZEROUPPER()
+	Store(others, ReturnIndex(0))
+	RET()
+}
+
+// wholeQuantize takes the whole numbers next to quotients: see asm/whole.go.
+func wholeQuantize() {
+	const name = "wholeQuantizeAVX2"
+	constants := GLOBL("wholeConstants", RODATA|NOPTR) // a half, and all bits but that of the sign
+	DATA(0, U64(0x3fe0000000000000))
+	DATA(8, U64(0x7fffffffffffffff))
+	TEXT(name, NOSPLIT, "func(dst, src *float64, n int, by *[4]float64) (done int)")
+	Pragma("noescape")
+	Doc(name + " quantizes: see asm/whole.go.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	by := Load(Param("by"), GP64())
+	var of [4]reg.VecVirtual
+	for k := range of {
+		of[k] = YMM()
+		VBROADCASTSD(Mem{Base: by, Disp: 8 * k}, of[k])
+	}
+	scale, zero, least, greatest := of[0], of[1], of[2], of[3]
+	half, size, nothing := YMM(), YMM(), YMM()
+	VBROADCASTSD(constants, half)
+	VBROADCASTSD(constants.Offset(8), size)
+	VXORPD(nothing, nothing, nothing)
+	done, open := GP64(), GP32()
+	XORQ(done, done)
+	Label(name)
+	var q, v [2]reg.VecVirtual
+	for h := range q {
+		q[h], v[h] = YMM(), YMM()
+		VMOVUPD(Mem{Base: src, Disp: 32 * h}, q[h])
+		VDIVPD(scale, q[h], q[h])
+		VROUNDPD(Imm(8), q[h], v[h]) // to nearest even
+		VSUBPD(v[h], q[h], q[h])
+		VANDPD(size, q[h], q[h])
+		VCMPPD(Imm(5), half, q[h], q[h]) // not less, NaN too
+	}
+	VORPD(q[1], q[0], q[0])
+	VMOVMSKPD(q[0], open)
+	TESTL(open, open)
+	JNZ(LabelRef(name + "end"))
+	for h := range v {
+		VADDPD(zero, v[h], v[h])
+		VMAXPD(least, v[h], v[h])
+		VMINPD(greatest, v[h], v[h])
+		VADDPD(nothing, v[h], v[h]) // no -0
+		VMOVUPD(v[h], Mem{Base: dst, Disp: 32 * h})
+	}
+	ADDQ(Imm(64), src)
+	ADDQ(Imm(64), dst)
+	ADDQ(Imm(8), done)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	Label(name + "end")
+	VZEROUPPER()
+	Store(done, ReturnIndex(0))
+	RET()
+}
+
+// wholeWiden makes numbers of 16 bits of bytes: see asm/whole.go.
+func wholeWiden() {
+	const name = "wholeWidenAVX2"
+	TEXT(name, NOSPLIT, "func(dst *int16, src *int8, n int)")
+	Pragma("noescape")
+	Doc(name + " makes numbers of 16 bits: see asm/whole.go.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	Label(name)
+	for h := range 2 {
+		y := YMM()
+		VPMOVSXBW(Mem{Base: src, Disp: 16 * h}, y)
+		VMOVDQU(y, Mem{Base: dst, Disp: 32 * h})
+	}
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(64), dst)
+	SUBQ(Imm(32), n)
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}
+
+// wholeIntegers looks whether numbers are whole: see asm/whole.go.
+func wholeIntegers() {
+	const name = "wholeIntegersAVX2"
+	TEXT(name, NOSPLIT, "func(d *float64, n int) (done int)")
+	Pragma("noescape")
+	Doc(name + " looks whether numbers are whole: see asm/whole.go.")
+	d, n := Load(Param("d"), GP64()), Load(Param("n"), GP64())
+	done, open := GP64(), GP32()
+	XORQ(done, done)
+	Label(name)
+	var back [2]reg.VecVirtual
+	var other [2]reg.VecVirtual
+	for h := range back {
+		x, t := YMM(), XMM()
+		back[h], other[h] = YMM(), YMM()
+		VMOVUPD(Mem{Base: d, Disp: 32 * h}, x)
+		VCVTTPD2DQY(x, t)
+		VCVTDQ2PD(t, back[h])
+		VCMPPD(Imm(4), x, back[h], other[h]) // not equal, NaN too
+	}
+	VORPD(other[1], other[0], other[0])
+	VMOVMSKPD(other[0], open)
+	TESTL(open, open)
+	JNZ(LabelRef(name + "end"))
+	for h, y := range back {
+		VMOVUPD(y, Mem{Base: d, Disp: 32 * h})
+	}
+	ADDQ(Imm(64), d)
+	ADDQ(Imm(8), done)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	Label(name + "end")
+	VZEROUPPER()
+	Store(done, ReturnIndex(0))
 	RET()
 }

@@ -56,6 +56,13 @@ func (l *Lines) Set(data []float64, lines, terms, line, step int) bool {
 		to := l.numbers[i*2*l.pairs:][:2*l.pairs]
 		to[len(to)-1] = 0
 		at := i * line
+		if step == 1 {
+			most, ok := Narrow(to, data[at:at+terms])
+			if l.most = max(l.most, most); !ok {
+				return false
+			}
+			continue
+		}
 		for t := range terms {
 			n, size := number(data[at])
 			to[t], l.most = n, max(l.most, size)
@@ -112,6 +119,13 @@ func (p *Panels) Make(columns, terms int) {
 // Narrow sets dst to the numbers of src and returns the greatest absolute value. It reports whether all are whole and
 // small.
 func Narrow(dst []int16, src []float64) (most int, ok bool) {
+	if k := asm.WholeKernels(); k != nil && len(src) >= 8 {
+		n := len(src) &^ 7
+		if most = int(k.Narrow(&dst[:n][0], &src[0], n)); most > math.MaxInt16 {
+			return most, false
+		}
+		dst, src = dst[n:], src[n:]
+	}
 	for i, v := range src {
 		n, size := number(v)
 		dst[i], most = n, max(most, size)
@@ -120,6 +134,12 @@ func Narrow(dst []int16, src []float64) (most int, ok bool) {
 		}
 	}
 	return most, true
+}
+
+// SetPair sets terms 2 pair and the next of all columns of the first panel to numbers side by side.
+func (p *Panels) SetPair(pair int, a, b []int16) {
+	to := p.numbers[pair*2*asm.WholeColumns:][:2*asm.WholeColumns]
+	asm.WholeKernels().Weave(&to[0], &a[:asm.WholeColumns][0], &b[:asm.WholeColumns][0])
 }
 
 // Term returns the numbers of a term, of which those of one panel's columns are 2 apart, from the first column on.
@@ -159,9 +179,7 @@ func Multiply(dst []float64, line, column int, l *Lines, p *Panels, panel int, a
 		right = &p.numbers[first*size]
 	case l.lines > 1:
 		room(&sums.panel, asm.WholeColumns*size)
-		for i, n := range p.bytes[first*size:][:len(sums.panel)] {
-			sums.panel[i] = int16(n)
-		}
+		k.Widen(&sums.panel[0], &p.bytes[first*size:][:len(sums.panel)][0], len(sums.panel))
 		right = &sums.panel[0]
 	}
 	for at := 0; at < l.lines; at += asm.WholeLines {
@@ -180,6 +198,10 @@ func Multiply(dst []float64, line, column int, l *Lines, p *Panels, panel int, a
 				add = addend[at+i]
 			}
 			to := (at+i)*line + first*column
+			if column == 1 && columns == asm.WholeColumns {
+				k.Floats(&dst[to : to+columns][0], &sums.of[i*asm.WholeColumns], add)
+				continue
+			}
 			for _, s := range sums.of[i*asm.WholeColumns:][:columns] {
 				dst[to] = float64(s) + add
 				to += column

@@ -13,6 +13,16 @@ import (
 type wholePixels struct {
 	windows whole.Panels
 	sums    whole.Sums
+	taps    []wholeTap
+}
+
+// wholeTap is where the pixels of a panel read a channel with a tap: -1 for nowhere. If those that are somewhere lie
+// side by side, as if all did from the first one on, they are side by side.
+type wholeTap struct {
+	places     [asm.WholeColumns]int
+	first      int
+	there      int // that are somewhere
+	sideBySide bool
 }
 
 var wholePool = sync.Pool{New: func() any { return new(wholePixels) }}
@@ -40,7 +50,8 @@ func (j *job) wholes() bool {
 		defer wholePool.Put(w)
 		n, first := i/panels, i%panels*asm.WholeColumns
 		w.windows.Make(min(asm.WholeColumns, area-first), j.k.taps())
-		j.gather(&w.windows, numbers[n*len(numbers)/j.src.N():], first, min(asm.WholeColumns, area-first))
+		size := len(numbers) / j.src.N()
+		j.gather(w, numbers[n*size:][:size], first, min(asm.WholeColumns, area-first))
 		whole.Multiply(j.dst.Data[n*j.k.oc*area+first:], area, 1, weights, &w.windows, 0, j.k.bias, &w.sums)
 	})
 	return true
@@ -48,18 +59,64 @@ func (j *job) wholes() bool {
 
 // gather lays out what pixels from the first one on read of a sample: tap by tap of a channel. A tap reads the same
 // places in all channels.
-func (j *job) gather(to *whole.Panels, sample []int16, first, pixels int) {
-	k, plane := j.k, j.src.H()*j.src.W()
-	var places [asm.WholeColumns]int
-	for tap := range k.kh * k.kw {
-		j.places(places[:pixels], tap, first)
-		for c := range k.ic {
-			term, channel := to.Term(c*k.kh*k.kw+tap), sample[c*plane:][:plane]
-			for i, at := range places[:pixels] {
-				if at >= 0 {
-					term[2*i] = channel[at]
-				}
+func (j *job) gather(w *wholePixels, sample []int16, first, pixels int) {
+	k, plane, window := j.k, j.src.H()*j.src.W(), j.k.kh*j.k.kw
+	if cap(w.taps) < window {
+		w.taps = make([]wholeTap, window)
+	}
+	w.taps = w.taps[:window]
+	for i := range w.taps {
+		t := &w.taps[i]
+		j.places(t.places[:pixels], i, first)
+		t.look(pixels)
+	}
+	terms := k.ic * window
+	for at := 0; at < terms; at += 2 {
+		some := min(2, terms-at)
+		var lines [2][]int16
+		for i := range some {
+			channel, tap := (at+i)/window, &w.taps[(at+i)%window]
+			if from := channel*plane + tap.first; tap.sideBySide && from >= 0 && from+asm.WholeColumns <= len(sample) {
+				lines[i] = sample[from:]
 			}
+		}
+		if lines[0] != nil && lines[1] != nil {
+			w.windows.SetPair(at/2, lines[0], lines[1])
+		}
+		for i := range some {
+			channel, tap, to := sample[(at+i)/window*plane:][:plane], &w.taps[(at+i)%window], w.windows.Term(at+i)
+			tap.fill(to, channel, pixels, lines[0] != nil && lines[1] != nil)
+		}
+	}
+}
+
+// look finds first and sideBySide.
+func (t *wholeTap) look(pixels int) {
+	t.there, t.sideBySide = 0, pixels == asm.WholeColumns
+	for i, at := range t.places[:pixels] {
+		if at < 0 {
+			continue
+		}
+		if t.there == 0 {
+			t.first = at - i
+		}
+		t.there++
+		t.sideBySide = t.sideBySide && at-i == t.first
+	}
+	t.sideBySide = t.sideBySide && t.there > 0
+}
+
+// fill sets a term of pixels to what they read of a channel, or if that is there, to 0 where they read nothing.
+func (t *wholeTap) fill(to, channel []int16, pixels int, there bool) {
+	if there && t.there == pixels {
+		return
+	}
+	for i, at := range t.places[:pixels] {
+		switch {
+		case at < 0:
+			to[2*i] = 0
+		case !there:
+			to[2*i] = channel[at]
 		}
 	}
 }

@@ -95,22 +95,24 @@ func arithmetic(d []float64, a, b run, op Op, f fp16.Format) {
 	switch op {
 	case Add:
 		for i := range d {
-			d[i] = a.data[a.step*i] + b.data[b.step*i]
+			d[i] = one(a.data[a.step*i] + b.data[b.step*i])
 		}
 	case Sub:
 		for i := range d {
-			d[i] = a.data[a.step*i] - b.data[b.step*i]
+			d[i] = one(a.data[a.step*i] - b.data[b.step*i])
 		}
 	case Mul:
 		for i := range d {
-			d[i] = a.data[a.step*i] * b.data[b.step*i]
+			d[i] = one(a.data[a.step*i] * b.data[b.step*i])
 		}
 	case Div:
 		for i := range d {
-			d[i] = a.data[a.step*i] / b.data[b.step*i]
+			d[i] = one(a.data[a.step*i] / b.data[b.step*i])
 		}
 	}
-	f.RoundSlice(d, d)
+	if f != fp16.Float64 {
+		f.RoundSlice(d, d)
+	}
 }
 
 // float32s is arithmetic for Float32, of which one run has a step.

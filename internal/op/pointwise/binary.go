@@ -128,7 +128,11 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 			arithmetic(d, x, y, op, dst.Format)
 			return
 		}
-		if whole && wholes(d, x, y, op) || compared(d, x, y, op) {
+		if whole {
+			wholes(d, x, y, op)
+			return
+		}
+		if compared(d, x, y, op) {
 			return
 		}
 		if short != nil {
@@ -143,31 +147,53 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 	})
 }
 
-// wholes sets d to sums, differences or products of whole numbers if all operands are less than 2^26, so that these are
-// exact, and reports whether they are.
-func wholes(d []float64, x, y run, op Op) bool {
-	for _, r := range []run{x, y} {
-		for _, v := range r.data[:1+r.step*(len(d)-1)] {
-			if !(math.Abs(v) < 1<<26) {
-				return false
-			}
+// wholes sets d to sums, differences or products of whole numbers. One below 2^53 is exact.
+func wholes(d []float64, x, y run, op Op) {
+	const most = 1 << 53
+	o := &operations[op]
+	if op <= Sub && x.step == 1 && y.step == 0 && math.Abs(y.data[0]) < most {
+		b := y.data[0]
+		if op == Sub {
+			b = -b
 		}
+		for i, a := range x.data[:len(d)] {
+			v := a + b
+			if !(math.Abs(v) < most) {
+				v = o.at(a, y.data[0], fp16.Int64)
+			}
+			d[i] = v
+		}
+		return
 	}
 	switch op {
 	case Add:
 		for i := range d {
-			d[i] = x.data[x.step*i] + y.data[y.step*i]
+			a, b := x.data[x.step*i], y.data[y.step*i]
+			v := a + b
+			if !(math.Abs(v) < most) {
+				v = o.at(a, b, fp16.Int64)
+			}
+			d[i] = v
 		}
 	case Sub:
 		for i := range d {
-			d[i] = x.data[x.step*i] - y.data[y.step*i]
+			a, b := x.data[x.step*i], y.data[y.step*i]
+			v := a - b
+			if !(math.Abs(v) < most) {
+				v = o.at(a, b, fp16.Int64)
+			}
+			d[i] = v
 		}
 	case Mul:
 		for i := range d {
-			d[i] = x.data[x.step*i] * y.data[y.step*i]
+			a, b := x.data[x.step*i], y.data[y.step*i]
+			v := float64(a * b)
+			if !(math.Abs(v) < most) {
+				v = o.at(a, b, fp16.Int64)
+			}
+			d[i] = v
 		}
 	}
-	return true
 }
 
 // compared sets d to which pairs of numbers are equal or in order, if op is that, and reports whether it is.
@@ -227,7 +253,6 @@ func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
 
 // wholeLines is Lines of operations on whole numbers.
 func wholeLines(op Op) func(dst, a, b []float64) {
-	f := operations[op].short(fp16.Int64, op, fp16.Int64, fp16.Int64)
 	return func(dst, a, b []float64) {
 		x, y := run{a, 1}, run{b, 1}
 		if len(a) == 1 {
@@ -236,12 +261,7 @@ func wholeLines(op Op) func(dst, a, b []float64) {
 		if len(b) == 1 {
 			y.step = 0
 		}
-		if wholes(dst, x, y, op) {
-			return
-		}
-		for i := range dst {
-			dst[i] = f(x.data[x.step*i], y.data[y.step*i])
-		}
+		wholes(dst, x, y, op)
 	}
 }
 
@@ -280,8 +300,8 @@ func AddScaled(dst, a, b *tensor.Tensor, alpha float64) {
 }
 
 // short returns what at does for operands of those formats, where it takes less: comparisons, and what is one of the
-// operands, are numbers of the result's format; sums and products of whole numbers below 2^53 are exact; and squares of
-// float32 numbers are, before they are rounded. It is nil for others.
+// operands, are numbers of the result's format; and squares of float32 numbers are exact, before they are rounded. It is
+// nil for others.
 func (o *operation) short(f fp16.Format, op Op, a, b fp16.Format) func(a, b float64) float64 {
 	same := a == f && b == f
 	switch {
@@ -293,20 +313,6 @@ func (o *operation) short(f fp16.Format, op Op, a, b fp16.Format) func(a, b floa
 		return func(a, b float64) float64 {
 			y, _ := o.eval(a, b)
 			return one(y)
-		}
-	case same && f == fp16.Int64 && op <= Mul:
-		return func(x, y float64) float64 {
-			v := float64(x * y)
-			switch op {
-			case Add:
-				v = x + y
-			case Sub:
-				v = x - y
-			}
-			if math.Abs(v) < 1<<53 {
-				return v
-			}
-			return o.at(x, y, f)
 		}
 	case op == Pow && f != fp16.Float64 && f != fp16.Int64 && a != fp16.Float64 && a != fp16.Int64:
 		return func(a, b float64) float64 {

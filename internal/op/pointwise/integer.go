@@ -6,8 +6,10 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/exact/double"
 	"github.com/refrun/refrun/tensor"
@@ -98,6 +100,10 @@ func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
 // number of the first one in error, too.
 func ToIntegerLine(d []float64, at int, from fp16.Format, to Integer) (int, error) {
 	least, greatest := to.Range()
+	if k := asm.WholeKernels(); k != nil && (to == Int32 || to == Int64) && len(d) >= 8 {
+		n := k.Integers(&d[0], len(d)&^7)
+		d, at = d[n:], at+n
+	}
 	for i, v := range d {
 		switch {
 		case to == Bool:
@@ -129,32 +135,47 @@ func Quantize(dst, x, scale, zero *tensor.Tensor, to Integer) error {
 	if zero != nil {
 		in = append(in, zero)
 	}
+	var odd atomic.Bool
 	each(dst, in, func(d []float64, in []run) {
-		x, s, z := in[0], in[1], run{data: make([]float64, 1)}
+		x, s, z := in[0], in[1], run{data: nothing}
 		if zero != nil {
 			z = in[2]
 		}
-		for i := range d {
-			a, b := x.data[x.step*i], s.data[s.step*i]
-			q := a / b
-			v := math.RoundToEven(q)
-			if math.Abs(q-v) == 0.5 { // only then may it be another one
-				v = nearest(a, b)
+		k := asm.WholeKernels()
+		if x.step == 0 || s.step+z.step > 0 {
+			k = nil
+		}
+		for i := 0; i < len(d); {
+			if n := (len(d) - i) &^ 7; k != nil && n > 0 {
+				i += k.Quantize(&d[i], &x.data[i], n, &[4]float64{s.data[0], z.data[0], least, greatest})
 			}
-			v += z.data[z.step*i]
-			switch {
-			case v < least:
-				v = least
-			case v > greatest:
-				v = greatest
+			for end := min(i+8, len(d)); i < end; i++ {
+				v := quantized(x.data[x.step*i], s.data[s.step*i])
+				if v != v {
+					odd.Store(true)
+				}
+				d[i] = min(max(v+z.data[z.step*i], least), greatest) + 0
 			}
-			d[i] = v + 0
 		}
 	})
-	if i := slices.IndexFunc(dst.Data, func(v float64) bool { return v != v }); i >= 0 {
+	if odd.Load() {
+		i := slices.IndexFunc(dst.Data, func(v float64) bool { return v != v })
 		return fmt.Errorf("element %d: NaN: want a number to quantize", i)
 	}
 	return nil
+}
+
+// nothing is the zero point that is not given.
+var nothing = []float64{0}
+
+// quantized returns the whole number next to a/b, of two the even one.
+func quantized(a, b float64) float64 {
+	q := a / b
+	v := math.RoundToEven(q)
+	if math.Abs(q-v) == 0.5 { // only then may it be another one
+		return nearest(a, b)
+	}
+	return v
 }
 
 // nearest returns the whole number next to a/b, of two the even one. a/b as float64 has it
@@ -214,16 +235,9 @@ func sameSize(dst, src *tensor.Tensor) {
 // DynamicQuantizeLinear, of exact quotients. Numbers that are not finite are errors.
 func QuantizeDynamic(dst, scale, zero, x *tensor.Tensor) error {
 	sameSize(dst, x)
-	least, greatest := 0.0, 0.0
-	for i, v := range x.Data {
-		if v-v != 0 {
-			return fmt.Errorf("element %d: %v: want a finite number to quantize", i, v)
-		}
-		if v < least {
-			least = v
-		} else if v > greatest {
-			greatest = v
-		}
+	least, greatest, err := ends(x.Data)
+	if err != nil {
+		return err
 	}
 	step := (greatest - least) / 255
 	// The difference and the quotient are rounded: 2 U, and what they are relative to.
@@ -241,4 +255,33 @@ func QuantizeDynamic(dst, scale, zero, x *tensor.Tensor) error {
 	scale.Data[0] = step
 	zero.Data[0] = min(max(nearest(-least, step), 0), 255) + 0
 	return Quantize(dst, x, scale, zero, Uint8)
+}
+
+// ends returns the least and the greatest of numbers and 0. Numbers that are not finite are errors.
+func ends(x []float64) (least, greatest float64, err error) {
+	if least, greatest = Ends(x); least == least {
+		return least, greatest, nil
+	}
+	i := slices.IndexFunc(x, func(v float64) bool { return v-v != 0 })
+	return 0, 0, fmt.Errorf("element %d: %v: want a finite number to quantize", i, x[i])
+}
+
+// Ends returns the least and the greatest of numbers and 0, NaN if one is not finite.
+func Ends(x []float64) (least, greatest float64) {
+	first := 0
+	if k := asm.WholeKernels(); k != nil && len(x) >= 8 {
+		var low, high [8]float64
+		first = len(x) &^ 7
+		if k.Extremes(&x[0], first, &low, &high) != 0 {
+			return nan, nan
+		}
+		least, greatest = slices.Min(low[:]), slices.Max(high[:])
+	}
+	for _, v := range x[first:] {
+		if v-v != 0 {
+			return nan, nan
+		}
+		least, greatest = min(least, v), max(greatest, v)
+	}
+	return least, greatest
 }
