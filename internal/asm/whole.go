@@ -1,7 +1,8 @@
 package asm
 
-// Whole is a set of kernels for products of matrices of whole numbers of 16 bits, and for making such numbers. Two products are added in 32 bits,
-// and so are all sums, which the caller keeps from overflowing: then they are exact, and the same in any order.
+// Whole is a set of kernels for products of matrices of whole numbers of 16 bits, and for making such numbers. Two
+// products are added in 32 bits, and so are all sums, which the caller keeps from overflowing: then they are exact, and
+// the same in any order.
 type Whole struct {
 	// Multiply sets sums [WholeLines][WholeColumns] to the products of as many lines of a, line bytes apart, with a
 	// panel b [pairs][WholeColumns][2]. A line has pairs of terms, 1 or more.

@@ -76,7 +76,9 @@ func TestWhole(t *testing.T) {
 // between guard values.
 func TestWholeNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(10, 9))
-	odd := []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0.5, -2.5, 1.5, 32768, -32768, -32769, 1 << 40, -1 << 31, 1e300}
+	odd := []float64{
+		math.Inf(1), math.Inf(-1), math.NaN(), 0.5, -2.5, 1.5, 32768, -32768, -32769, 1 << 40, -1 << 31, 1e300,
+	}
 	for _, b := range backends {
 		k := b.whole
 		if k == nil {
@@ -148,7 +150,9 @@ func TestWholeNumbers(t *testing.T) {
 				}
 			}
 			copy(dst.data(), src.data())
-			done = slices.IndexFunc(src.data(), func(v float64) bool { return !(v == math.Trunc(v) && -1<<31 <= v && v < 1<<31) })
+			done = slices.IndexFunc(src.data(), func(v float64) bool {
+				return !(v == math.Trunc(v) && -1<<31 <= v && v < 1<<31)
+			})
 			if done < 0 {
 				done = n
 			}
@@ -169,7 +173,8 @@ func TestWholeNumbers(t *testing.T) {
 			}
 			short.check(t, "short")
 		}
-		a, c, woven := newGuarded[int16](WholeColumns, 7), newGuarded[int16](WholeColumns, 7), newGuarded[int16](2*WholeColumns, 7)
+		a, c := newGuarded[int16](WholeColumns, 7), newGuarded[int16](WholeColumns, 7)
+		woven := newGuarded[int16](2*WholeColumns, 7)
 		sums, dst := newGuarded[int32](WholeColumns, 7), newGuarded[float64](WholeColumns, 7)
 		for i := range WholeColumns {
 			a.data()[i], c.data()[i], sums.data()[i] = int16(r.Uint32()), int16(r.Uint32()), int32(r.Uint32())

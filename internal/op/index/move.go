@@ -51,6 +51,17 @@ func strides(shape []int) []int {
 	return of
 }
 
+// row returns how many places from i on, most at most, lie side by side, as a table says.
+func (p *places) row(i, most int) int {
+	if p.at == nil {
+		return 1
+	}
+	n := 1
+	for of := p.at[i:]; n < most && of[n] == of[0]+n; n++ {
+	}
+	return n
+}
+
 // straight reports whether places lie so far apart.
 func (p *places) straight(step int) bool {
 	if p.at == nil {
@@ -124,6 +135,10 @@ func (m maps) runs(dst, src *tensor.Tensor, fill float64, run int) {
 					}
 				case run == 1:
 					dst.Data[c] = src.Data[first+from+at]
+					if more := inner.row(i, min(hi-c, inner.n-i)); more > 1 { // such as a frame of a signal
+						copy(dst.Data[c:c+more], src.Data[first+from+at:])
+						i, c = i+more-1, c+more-1
+					}
 				default:
 					copy(dst.Data[c*run:(c+1)*run], src.Data[first+from+at:])
 				}

@@ -11,6 +11,10 @@ import (
 func resolved(index *tensor.Tensor, n int) ([]int, error) {
 	of := make([]int, len(index.Data))
 	for i, v := range index.Data {
+		if at := int(v); uint(at) < uint(n) && float64(at) == v { // most are such
+			of[i] = at
+			continue
+		}
 		at, err := resolve(index, i, v, n)
 		if err != nil {
 			return nil, err

@@ -300,8 +300,8 @@ func AddScaled(dst, a, b *tensor.Tensor, alpha float64) {
 }
 
 // short returns what at does for operands of those formats, where it takes less: comparisons, and what is one of the
-// operands, are numbers of the result's format; and squares of float32 numbers are exact, before they are rounded. It is
-// nil for others.
+// operands, are numbers of the result's format; and squares of float32 numbers are exact, before they are rounded. It
+// is nil for others.
 func (o *operation) short(f fp16.Format, op Op, a, b fp16.Format) func(a, b float64) float64 {
 	same := a == f && b == f
 	switch {

@@ -88,7 +88,7 @@ func norm2(line []float64, f fp16.Format) float64 {
 func SumSquares(dst, src *tensor.Tensor, axes ...int) {
 	f := dst.Format
 	checkFormats(dst, src)
-	if squareColumns(dst, src, axes) {
+	if squareColumns(dst, src, axes) || squareLines(dst, src, axes) {
 		return
 	}
 	lines(dst, src, axes, func(line []float64) float64 {
@@ -138,18 +138,45 @@ func squareColumns(dst, src *tensor.Tensor, axes []int) bool {
 		}
 		to := dst.Data[o*inner+first:][:len(sums)]
 		for j, v := range sums {
-			if f == fp16.Float32 {
-				w := float64(float64(scale*v)*(1+0x1p-50)) + float64(0x1p-52*v)
-				lo, hi := float32(v-w), float32(v+w)
-				if math.Float32bits(lo) == math.Float32bits(hi) && lo-lo == 0 {
-					to[j] = float64(lo)
-					continue
-				}
+			if y, ok := decided(f, v, scale); ok {
+				to[j] = y
+				continue
 			}
 			for k := range line {
 				line[k] = x[k*inner+j]
 			}
 			to[j] = f.Round(squares(f, v, line))
+		}
+	})
+	return true
+}
+
+// decided returns the sum v of squares in Float32, if its error, scale of it, leaves no doubt, as Format.Decide has it.
+func decided(f fp16.Format, v, scale float64) (float64, bool) {
+	w := float64(float64(scale*v)*(1+0x1p-50)) + float64(0x1p-52*v)
+	lo, hi := float32(v-w), float32(v+w)
+	return float64(lo), f == fp16.Float32 && math.Float32bits(lo) == math.Float32bits(hi) && lo-lo == 0
+}
+
+// squareLines is SumSquares along the last axes, without a table of places. It is false for others.
+func squareLines(dst, src *tensor.Tensor, axes []int) bool {
+	outer, n, inner := split(src.Shape, axes)
+	if n == 0 || inner != 1 || outer == 0 || len(dst.Data) != outer {
+		return false
+	}
+	f, scale := dst.Format, 1.0001*u*float64(n)
+	each := max(1, (1<<13)/n)
+	par.For((outer+each-1)/each, func(i int) {
+		for o := i * each; o < min((i+1)*each, outer); o++ {
+			line, sum := src.Data[o*n:(o+1)*n], 0.0
+			for _, x := range line {
+				sum += float64(x * x)
+			}
+			y, ok := decided(f, sum, scale)
+			if !ok {
+				y = f.Round(squares(f, sum, line))
+			}
+			dst.Data[o] = y
 		}
 	})
 	return true
