@@ -57,7 +57,9 @@ func (c *Call) few(y, x *tensor.Tensor, kh, kw int, g conv.Params, groups int) b
 	pixels, usual := y.N()*y.H()*y.W(), kh == kw && kh%2 == 1 && g == half
 	p := newPatches(x, y, kh, kw, g)
 	switch {
-	case groups > 1 || g.Padding != conv.Zeros || pixels == 0 || usual && c.Mode.Fast:
+	case groups > 1 || g.Padding != conv.Zeros || pixels == 0:
+		return false
+	case c.Mode.Fast && (usual || y.Format == fp16.Float32 && conv.FastWindow(g, x.C(), y.C(), y.H(), y.W())):
 		return false
 	case c.Mode.BiasApart() || y.Format == fp16.Float64:
 		return false

@@ -25,7 +25,7 @@ type Mode struct {
 
 // ParseMode returns the mode of a precision (float64, float32, tf32, float16 or
 // bfloat16; "tf32:away" and "tf32:truncate" name the other roundings that
-// devices have for TF32 operands, "float32:fast" and "float32:fast-6" the arithmetic of
+// devices have for TF32 operands, "float32:fast" and "float32:fast-7" the arithmetic of
 // [FastContract]) and an autocast (see [ParseAutocast]; "" is
 // CUDA's, or none where the precision has none). Unknown names, an autocast
 // for a precision without one and float16 on a CPU of PyTorch 1.13, which has
@@ -79,7 +79,7 @@ func (m Mode) Check() error {
 	return nil
 }
 
-// String returns the canonical name of the mode, such as "float32", "float32:fast-6",
+// String returns the canonical name of the mode, such as "float32", "float32:fast-7",
 // "tf32:away" or "float16/autocast-cuda".
 func (m Mode) String() string {
 	s := m.Precision.String()
@@ -119,5 +119,5 @@ const (
 	Contract = "1"
 	// FastContract is fast arithmetic: float32 operations in a written order, for convolutions, products, norms,
 	// softmax and GELU, which are not rounded once.
-	FastContract = "fast-6"
+	FastContract = "fast-7"
 )

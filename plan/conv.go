@@ -32,6 +32,9 @@ func (c *compiler) fits(i int, op graph.Conv) bool {
 	n := &c.g.Nodes[i]
 	x, s := c.p.program.Type(n.In[0]).Shape, c.g.Values[n.In[1]].Const.Shape
 	g, err := op.Geometry(s[2], s[3])
+	if k, _, _, _ := c.p.program.FastPatches(i); k != nil {
+		return false
+	}
 	if err != nil || min(x[2], x[3]) <= slices.Max(g.Pad[:]) && !c.zerosOnly(&g, s[2], s[3]) {
 		return false
 	}

@@ -30,7 +30,7 @@ func TestFastRun(t *testing.T) {
 	}
 	exact := run()
 	fast := run("--arith", "fast")
-	if mode := "float32:fast-6/state-float32/noise-counter"; fast["mode"] != mode || fast["digest"] == exact["digest"] {
+	if mode := "float32:fast-7/state-float32/noise-counter"; fast["mode"] != mode || fast["digest"] == exact["digest"] {
 		t.Errorf("mode %v, digests %v and exact %v: want mode %s and another digest", fast["mode"], fast["digest"],
 			exact["digest"], mode)
 	}

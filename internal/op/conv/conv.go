@@ -118,7 +118,7 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	case dst.H() != oh || dst.W() != ow:
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
-	if k.fastFor(dst.Format, p) && dst.H() > 0 && dst.W() > 0 {
+	if k.fastFor(dst.Format, p, oh, ow) && oh > 0 && ow > 0 {
 		k.forwardFast(dst, src, p)
 		return
 	}

@@ -2,15 +2,16 @@ package conv
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/tensor"
 )
 
-// The float32 arithmetic of the contract "fast, version 6" (docs/NUMERICS.md, section
+// The float32 arithmetic of the contract "fast, version 7" (docs/NUMERICS.md, section
 // 13): convolutions with odd square windows, padded by half of them, by Winograd's method
-// or tap by tap. Every operation is written down in fast_plain.go, and that is the
+// or tap by tap, and with most other windows tap by tap. Every operation is written down in fast_plain.go, and that is the
 // definition; the kernels of package asm do the same operations in the same order, many
 // at a time. A number depends on nothing but its tile's window and the weights: not on
 // the batch, nor on which tiles share a call.
@@ -46,11 +47,11 @@ const (
 )
 
 // Fast returns the kernel for fast arithmetic, in which results of float32 numbers have
-// it if they are padded by half of the window; all others are exact. It is the kernel
-// itself if none can be: where weights are not finite, windows not square or not odd, or
-// groups not of whole blocks of 8 channels. The two share their weights.
+// it where fastFor says so; all others are exact. It is the kernel itself if none can be:
+// where weights are not finite, or groups not of whole blocks of 8 channels. The two share
+// their weights.
 func (k *Kernel) Fast() *Kernel {
-	if k.transposed || k.kh != k.kw || k.kh%2 == 0 || !k.float32 {
+	if k.transposed || !k.float32 {
 		return k
 	}
 	fast := &Kernel{oc: k.oc, ic: k.ic, kh: k.kh, kw: k.kw, packed: k.packed, bias: k.bias, finite: k.finite,
@@ -68,14 +69,28 @@ func (k *Kernel) Fast() *Kernel {
 	return fast
 }
 
-// fastFor reports whether results of a format have fast arithmetic.
-func (k *Kernel) fastFor(f fp16.Format, p Params) bool {
-	for axis := range p.Stride {
-		p.Stride[axis], p.Dilation[axis] = p.steps(axis)
-	}
-	q := Square(p.Stride[0], k.kh/2, p.Padding)
-	q.Dilation = [2]int{1, 1}
-	return k.fast && f == fp16.Float32 && p == q
+// fastFor reports whether results of a format, oh x ow, have fast arithmetic.
+func (k *Kernel) fastFor(f fp16.Format, p Params, oh, ow int) bool {
+	return k.fast && f == fp16.Float32 &&
+		(k.usual(p) || k.groups == nil && FastWindow(p, k.ic, k.oc, oh, ow))
+}
+
+// Of other windows than the usual, results of more than one line and so many outputs have fast arithmetic: fewer would
+// leave half of a kernel empty. Lines have so many pixels, or what they read can be gathered; and the frame of zeros is no
+// wider than that.
+const (
+	fastOtherOut   = 16
+	fastOtherWidth = 8
+	fastGatherOut  = 32
+	fastMostPad    = 64
+)
+
+// FastWindow reports whether results oh x ow of windows that are not the usual, those that are square, odd and padded
+// by their half, have fast arithmetic for so many channels in one group, if weights are finite.
+func FastWindow(p Params, ic, oc, oh, ow int) bool {
+	gathered := ic >= fastLeastIn && oc >= fastGatherOut && oc%block == 0
+	return p.Padding == Zeros && slices.Max(p.Pad[:]) <= fastMostPad && oc >= fastOtherOut && oh > 1 &&
+		(ow >= fastOtherWidth || gathered)
 }
 
 // For images of so few pixels, so many transformed weights or more take longer to read than the
@@ -100,10 +115,13 @@ func (k *Kernel) fastForm(stride, pixels int) *fastForm {
 }
 
 // fastEngine chooses for fast arithmetic, and images of so many pixels.
-func (k *Kernel) fastEngine(stride, pixels int) engine {
-	e := engine{stride: stride, fast: true, ran: "fast direct convolution"}
+func (k *Kernel) fastEngine(p Params, pixels int) engine {
+	e := engine{window: p, fast: true, ran: "fast direct convolution"}
 	kernels := asm.FastTapKernels() != nil
-	if e.quick = k.fastForm(stride, pixels); e.quick != nil {
+	if stride, _ := p.steps(0); k.usual(p) {
+		e.quick = k.fastForm(stride, pixels)
+	}
+	if e.quick != nil {
 		e.ran = fmt.Sprintf("fast winograd %dx%d,%dx%d", e.quick.form.Tile, e.quick.form.Tile, k.kh, k.kw)
 		kernels = e.quick.form.Fast() != nil
 	}
@@ -126,12 +144,12 @@ func (k *Kernel) forwardFast(dst, src *tensor.Tensor, p Params) {
 	}
 	memory := imagePool.Get().(*images)
 	defer imagePool.Put(memory)
-	n, h, w, frame := src.N(), src.H(), src.W(), k.kh/2
+	n, h, w, frame := src.N(), src.H(), src.W(), slices.Max(p.Pad[:])
 	from := NewImage(src.Format, n, k.ic, h, w, frame, aligned(&memory.src, ImageSize(n, k.ic, h, w, frame)))
 	to := NewImage(dst.Format, n, k.oc, dst.H(), dst.W(), 0, aligned(&memory.dst, ImageSize(n, k.oc, dst.H(), dst.W(), 0)))
 	from.From(src)
 	from.FillFrame(p.Padding)
-	e := k.fastEngine(max(p.Stride[0], 1), dst.H()*dst.W())
+	e := k.fastEngine(p, dst.H()*dst.W())
 	e.run(k, to, from, &memory.space)
 	to.To(dst)
 }

@@ -15,7 +15,7 @@ type fastGather struct {
 	weights  *fastTapsWeights
 	src, dst *Image
 	space    *Space
-	stride   int
+	window   Params
 	taps     []int // where each tap reads, from the first one on
 	pixels   int
 	groups   int // of pixels: those from fewer on have one less
@@ -42,20 +42,22 @@ func (k *Kernel) gatherKernels(taps *asm.FastTaps, width int) *asm.Fast {
 	return kernels
 }
 
-func newFastGather(k *Kernel, kernels *asm.Fast, dst, src *Image, stride int, space *Space) *fastGather {
+func newFastGather(k *Kernel, kernels *asm.Fast, dst, src *Image, window Params, space *Space) *fastGather {
 	g := &space.gather
 	unit, taps := g.unit, g.taps[:0]
 	*g = fastGather{
-		Fast: kernels, k: k, weights: k.byTap(kernels.Outputs), src: src, dst: dst, space: space, stride: stride,
+		Fast: kernels, k: k, weights: k.byTap(kernels.Outputs), src: src, dst: dst, space: space, window: window,
 		unit: unit, pixels: dst.N * dst.H * dst.W, panels: (k.oc + kernels.Outputs - 1) / kernels.Outputs,
 	}
 	if unit == nil { // once: functions of methods are allocated
 		g.unit = g.runUnit
 	}
+	_, down := window.steps(0)
+	_, along := window.steps(1)
 	for b := range src.Blocks() {
 		for i := range k.kh {
 			for j := range k.kw {
-				taps = append(taps, b*src.plane+i*src.line+j*block)
+				taps = append(taps, b*src.plane+i*down*src.line+j*along*block)
 			}
 		}
 	}
@@ -122,13 +124,13 @@ func (g *fastGather) runUnit(worker, i int) {
 
 // gather lays out what the pixels of a group read, [taps][tiles][8].
 func (g *fastGather) gather(v []float32, group, tiles int) {
-	lo, hi, half := g.from(group), g.from(group+1), g.k.kh/2
+	lo, hi := g.from(group), g.from(group+1)
 	if hi-lo < tiles {
 		clear(v[:len(g.taps)*tiles*block])
 	}
 	for p := lo; p < hi; p++ {
 		n, y, x := p/g.dst.W/g.dst.H, p/g.dst.W%g.dst.H, p%g.dst.W
-		src := g.src.data[g.src.at(n, 0, y*g.stride-half, x*g.stride-half):]
+		src := g.src.data[g.src.read(n, y, x, &g.window):]
 		to := v[(p-lo)*block:]
 		for t, at := range g.taps {
 			a, b := (*[block]float32)(src[at:]), (*[block]float32)(to[t*tiles*block:])

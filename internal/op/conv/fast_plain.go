@@ -64,13 +64,13 @@ func (g *fastConv) read(n, c, y, x int) float32 {
 // are added by blocks of channels, rows and columns of the window, and channels of the
 // block, in sums of fastChain taps of a block. A block has 8 channels, or 4 if those are all.
 func (g *fastTaps) plainLine(n, y, o int) {
-	k, width := g.k.kh/2, g.k.tapWidth()
+	width := g.k.tapWidth()
 	packed, bias := g.packed(o)
 	u, v := make([]float32, len(packed)/block), make([]float32, 0, len(packed)/block)
 	for x := range g.dst.W {
 		v = v[:0]
 		for _, tap := range g.taps {
-			v = append(v, g.src.data[g.src.at(n, 0, y*g.stride-k, x*g.stride-k)+tap/4:][:width]...)
+			v = append(v, g.src.data[g.src.read(n, y, x, &g.window)+tap/4:][:width]...)
 		}
 		out := g.dst.data[g.dst.at(n, o/block, y, x):][:block]
 		for c := range out {

@@ -53,26 +53,29 @@ type fastTaps struct {
 	weights       *fastTapsWeights
 	src, dst      *Image
 	space         *Space
-	stride        int
+	window        Params
 	outputs       int   // of a group
 	taps          []int // where each tap reads, from the first one on, in bytes
 	lines         int   // of a unit
 	unit          func(worker, i int)
 }
 
-func newFastTaps(k *Kernel, dst, src *Image, stride int, space *Space) *fastTaps {
+func newFastTaps(k *Kernel, dst, src *Image, window Params, space *Space) *fastTaps {
 	g := &space.fastTaps
 	unit, taps := g.unit, g.taps[:0]
-	*g = fastTaps{FastTaps: k.tapKernels(dst.W), k: k, src: src, dst: dst, space: space, stride: stride, unit: unit}
+	*g = fastTaps{FastTaps: k.tapKernels(dst.W), k: k, src: src, dst: dst, space: space, window: window,
+		unit: unit}
 	if unit == nil { // once: functions of methods are allocated
 		g.unit = g.runUnit
 	}
 	g.outputs = fastTapsOutputs(g.FastTaps)
 	g.weights = k.byTap(g.outputs)
+	_, down := window.steps(0)
+	_, along := window.steps(1)
 	for b := range src.Blocks() {
 		for i := range k.kh {
 			for j := range k.kw {
-				taps = append(taps, 4*(b*src.plane+i*src.line+j*block))
+				taps = append(taps, 4*(b*src.plane+i*down*src.line+j*along*block))
 			}
 		}
 	}
@@ -127,7 +130,8 @@ func (g *fastTaps) runUnit(worker, i int) {
 // line makes the outputs from o on of a line. Its last group of pixels begins so early
 // that it ends with the line.
 func (g *fastTaps) line(s *worker, n, y, o int) {
-	d, k, half := g.dst, g.k, g.k.kh/2
+	d, k := g.dst, g.k
+	stride, _ := g.window.steps(1)
 	u, bias := g.packed(o)
 	plane := 0
 	if o+block < d.C {
@@ -138,8 +142,8 @@ func (g *fastTaps) line(s *worker, n, y, o int) {
 		convolve = g.Convolve4
 	}
 	pixels := func(x, groups int) {
-		src := g.src.at(n, 0, y*g.stride-half, x*g.stride-half)
-		convolve(&g.src.data[src], 4*g.stride*block, &g.taps[0], len(g.taps), fastChain, &u[0], &s.singles.m[0],
+		src := g.src.read(n, y, x, &g.window)
+		convolve(&g.src.data[src], 4*stride*block, &g.taps[0], len(g.taps), fastChain, &u[0], &s.singles.m[0],
 			&bias[0], &d.data[d.at(n, o/block, y, x)], plane, groups)
 	}
 	// Calls are short.
@@ -150,6 +154,13 @@ func (g *fastTaps) line(s *worker, n, y, o int) {
 	if d.W%g.Tiles != 0 {
 		pixels(d.W-g.Tiles, 1)
 	}
+}
+
+// read returns where the window of a pixel begins in the first block of channels.
+func (m *Image) read(n, y, x int, p *Params) int {
+	down, _ := p.steps(0)
+	along, _ := p.steps(1)
+	return m.at(n, 0, y*down-p.Pad[0], x*along-p.Pad[1])
 }
 
 // packed returns the weights of the group of outputs that begins with o, and their bias.

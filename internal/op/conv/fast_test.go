@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -281,8 +282,8 @@ func (j *fastJudge) value(x, w *tensor.Tensor, bias float64, chain, n, o, y, xx 
 }
 
 // tapped is an output of a convolution tap by tap: see value.
-func tapped(x, w *tensor.Tensor, bias float64, stride, n, o, y, xx int, padding Padding) float32 {
-	k := w.H()
+func tapped(x, w *tensor.Tensor, bias float64, p Params, n, o, y, xx int) float32 {
+	down, along := max(p.Dilation[0], 1), max(p.Dilation[1], 1)
 	var total, sum float32
 	terms := 0
 	width := 8
@@ -290,14 +291,14 @@ func tapped(x, w *tensor.Tensor, bias float64, stride, n, o, y, xx int, padding 
 		width = 4
 	}
 	for b := 0; b < x.C(); b += width {
-		for i := range k {
-			for j := range k {
+		for i := range w.H() {
+			for j := range w.W() {
 				for c := b; c < b+width; c++ {
 					var u, v float32
 					if c < x.C() {
-						u = float32(w.Plane(o, c)[i*k+j])
-						r, l := y*stride+i-k/2, xx*stride+j-k/2
-						if padding == Circular {
+						u = float32(w.Plane(o, c)[i*w.W()+j])
+						r, l := y*max(p.Stride[0], 1)+i*down-p.Pad[0], xx*max(p.Stride[1], 1)+j*along-p.Pad[1]
+						if p.Padding == Circular {
 							r, l = (r+x.H())%x.H(), (l+x.W())%x.W()
 						}
 						if r >= 0 && r < x.H() && l >= 0 && l < x.W() {
@@ -342,7 +343,7 @@ func TestFastTapsDefinition(t *testing.T) {
 		Forward(y, x, NewKernel(weight, bias).Fast(), p)
 		for range 50 {
 			n, o, i, j := r.IntN(2), r.IntN(oc), r.IntN(oh), r.IntN(ow)
-			want := tapped(x, weight, bias[o], stride, n, o, i, j, padding)
+			want := tapped(x, weight, bias[o], p, n, o, i, j)
 			if want != want {
 				want = canonicalNaN
 			}
@@ -353,6 +354,74 @@ func TestFastTapsDefinition(t *testing.T) {
 		}
 	}
 }
+
+// TestFastWindows: windows of any geometry, with enough outputs and pixels, tap by tap, on tensors and in plans; others
+// are exact.
+func TestFastWindows(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 8))
+	fast, exact := 0, 0
+	for trial := range 120 {
+		kind, kh, kw := trial%hardKinds, 1+r.IntN(5), 1+r.IntN(9)
+		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}, Dilation: [2]int{r.IntN(3), r.IntN(3)},
+			Pad: [4]int{r.IntN(4), r.IntN(4), r.IntN(4), r.IntN(4)}}
+		ic, oc := 1+r.IntN(12), 12+r.IntN(12)
+		if trial%3 == 0 {
+			oc = 32 + 8*r.IntN(3)
+		}
+		h, w := 6+r.IntN(8), 12+r.IntN(20)
+		if trial%4 == 0 {
+			w = 9
+		}
+		oh, ow := p.OutSize(h, w, kh, kw)
+		if oh < 1 || ow < 1 {
+			continue
+		}
+		x := tensor.Of(fp16.Float32, hard(r, kind, 2*ic*h*w, ic, h*w), 2, ic, h, w)
+		weight := tensor.Of(fp16.Float32, hard(r, kind, oc*ic*kh*kw, ic, kh*kw), oc, ic, kh, kw)
+		bias := hard(r, kind, oc, oc, 1)
+		k, plain := NewKernel(weight, bias).Fast(), NewKernel(weight, bias)
+		if !k.fast || k.usual(p) {
+			continue
+		}
+		y, z := tensor.New(fp16.Float32, 2, oc, oh, ow), tensor.New(fp16.Float32, 2, oc, oh, ow)
+		Forward(y, x, k, p)
+		if !FastWindow(p, ic, oc, oh, ow) {
+			if Forward(z, x, plain, p); !slices.EqualFunc(y.Data, z.Data, sameNumber) {
+				t.Fatalf("%dx%d, %v: other bits than exact arithmetic", kh, kw, p)
+			}
+			exact++
+			continue
+		}
+		fast++
+		for range 50 {
+			n, o, i, j := r.IntN(2), r.IntN(oc), r.IntN(oh), r.IntN(ow)
+			want := tapped(x, weight, bias[o], p, n, o, i, j)
+			if want != want {
+				want = canonicalNaN
+			}
+			if got := y.Plane(n, o)[i*ow+j]; math.Float32bits(float32(got)) != math.Float32bits(want) {
+				t.Fatalf("%dx%d, %v, kind %d, %d to %d channels of %dx%d: output (%d, %d, %d) is %v, want %v",
+					kh, kw, p, kind, ic, oc, h, w, o, i, j, got, want)
+			}
+		}
+		plan := k.Prepare(fp16.Float32, 2, h, w, p)
+		image := func(c, h, w, frame int) *Image {
+			return NewImage(fp16.Float32, 2, c, h, w, frame, make([]float32, ImageSize(2, c, h, w, frame)))
+		}
+		from, to := image(ic, h, w, plan.Frame()), image(oc, oh, ow, 0)
+		from.From(x)
+		from.FillFrame(p.Padding)
+		plan.Run(to, from, new(Space))
+		if to.To(z); !slices.EqualFunc(y.Data, z.Data, sameNumber) || !plan.OnImages() {
+			t.Fatalf("%dx%d, %v: a plan has other bits", kh, kw, p)
+		}
+	}
+	if fast < 30 || exact < 10 {
+		t.Errorf("%d windows in fast arithmetic, %d in exact: want some of each", fast, exact)
+	}
+}
+
+func sameNumber(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 // Every kernel, and plain Go, returns what the judge does.
 func TestFastDefinition(t *testing.T) {

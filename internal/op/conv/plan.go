@@ -129,9 +129,9 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 		return
 	case e.fast:
 		if many := k.gatherKernels(k.tapKernels(dst.W), dst.W); many != nil {
-			newFastGather(k, many, dst, src, e.stride, s).run()
+			newFastGather(k, many, dst, src, e.window, s).run()
 		} else {
-			newFastTaps(k, dst, src, e.stride, s).run()
+			newFastTaps(k, dst, src, e.window, s).run()
 		}
 		return
 	}
@@ -157,8 +157,8 @@ func (k *Kernel) Prepare(f fp16.Format, n, h, w int, p Params) *Prepared {
 		panic("conv: a plan beyond float32")
 	}
 	plan := &Prepared{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
-	if k.fastFor(f, p) {
-		plan.engine = k.fastEngine(max(p.Stride[0], 1), oh*ow)
+	if k.fastFor(f, p, oh, ow) {
+		plan.engine = k.fastEngine(p, oh*ow)
 	} else if k.channelwise(f) {
 		plan.engine = engine{alone: true, ran: "convolution by channel " + asm.ISA()}
 		k.channels()
@@ -208,7 +208,7 @@ func (p *Prepared) Frame() int {
 	if p.none() {
 		return 0
 	}
-	if p.alone || p.pixels != nil && !p.k.usual(p.p) {
+	if p.alone || (p.pixels != nil || p.fast) && !p.k.usual(p.p) {
 		return slices.Max(p.p.Pad[:])
 	}
 	return p.k.kh / 2

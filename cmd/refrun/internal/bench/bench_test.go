@@ -53,7 +53,7 @@ func TestBench(t *testing.T) {
 		flop            float64
 	}{
 		{"conv", "float32", 2 * 9 * 4 * 8 * 16 * 16}, {"conv", "float32", 2 * 25 * 2 * 3 * 9 * 9},
-		{"operator", "float32", operator}, {"operator", "float32:fast-6", operator}, {"operator", "tf32", operator},
+		{"operator", "float32", operator}, {"operator", "float32:fast-7", operator}, {"operator", "tf32", operator},
 		{"operator", "float16/autocast-cuda", operator},
 		{"operator", "bfloat16/autocast-cuda", operator}, {"operator", "float64", operator},
 	}

@@ -16,7 +16,7 @@ func TestSentences(t *testing.T) {
 // and they conclude nothing.
 var labels = []string{
 	"note: %s\n",
-	"float32:fast-6",
+	"float32:fast-7",
 	"operators and space, or parameter_space",
 	"%s: %s of a space of %s, sampled by %s\n",
 	"of %s: centred discrepancy %.3g, largest correlation %.3g (%s and %s)\n",

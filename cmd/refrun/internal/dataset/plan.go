@@ -221,7 +221,7 @@ func printPlanned(c *cli.Command, r *planned, s *dataset.Spec) {
 }
 
 // plannedModes are the precisions of which a plan says the time: exact, half and fast.
-var plannedModes = []string{"float32", "float16", "float32:fast-6"}
+var plannedModes = []string{"float32", "float16", "float32:fast-7"}
 
 // measureRates returns the GFLOP a second, as costs count them, of a small operator in
 // each precision.

@@ -18,7 +18,7 @@ func TestSentences(t *testing.T) {
 var labels = []string{
 	"note: %s\n",
 	"float32:fast",
-	"float32:fast-6",
+	"float32:fast-7",
 	"%s: distance of the outputs to float64, for these inputs\n\n  %-14s %-10s RMS/std\n",
 	"\n%s s on %s (%s)\n",
 	"%s: %s, policy %s\n",

@@ -24,7 +24,7 @@ var twinColour = map[string]color.RGBA{
 	study.Moved:      {0, 0, 0, 255},
 	study.Other:      {150, 150, 150, 255},
 	"float64":        {0, 158, 115, 255},
-	"float32:fast-6": {86, 180, 233, 255},
+	"float32:fast-7": {86, 180, 233, 255},
 	"tf32":           {204, 121, 167, 255},
 	"float16":        {0, 114, 178, 255},
 	"bfloat16":       {213, 94, 0, 255},
