@@ -148,6 +148,28 @@ func (p *Program) Cuts(i int) bool {
 		p.types[n.Out[0]].Format == t.Format
 }
 
+// Joins reports whether the numbers of a node's inputs, as they are and one input after the other, are its output.
+func (p *Program) Joins(i int) bool {
+	n := &p.graph.Nodes[i]
+	to := p.types[n.Out[0]]
+	var along int
+	switch op := n.Op.(type) {
+	case Cat:
+		along = op.Axis
+	case Stack:
+		along = op.Axis
+	default:
+		return false
+	}
+	for k, v := range n.In {
+		if p.types[v].Format != to.Format || p.Operand(i, k) != to.Format {
+			return false
+		}
+	}
+	a, err := axis("dim", along, len(to.Shape))
+	return err == nil && tensor.Size(to.Shape[:a]) == 1
+}
+
 func picked(of, places []int) []int {
 	out := make([]int, len(places))
 	for i, k := range places {

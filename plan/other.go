@@ -18,6 +18,7 @@ type otherPass struct {
 	slots   []*slot          // that it reads or makes
 
 	do    func(then func(at, n int))  // in place of the definition; nil for that
+	short bool                        // do is the node's alone, see shorten
 	then  []func(d []float64, at int) // nodes after it, which are done with pieces of its output
 	piece func(at, n int)
 }
@@ -228,8 +229,58 @@ func (c *compiler) other(i int, d *describer) {
 		pass.out, pass.slots = append(pass.out, x.tensor.Tensor), append(pass.slots, x.tensor)
 	}
 	c.p.passes = append(c.p.passes, pass)
+	c.shorten(pass)
 	d.Op, d.Kernel, d.pass = n.Op.Name(), "definition", pass
 	c.described = append(c.described, d)
+}
+
+// mostShort is how many numbers an operation has at most that is done in one piece.
+const mostShort = 4096
+
+// shorten lets a pass of few numbers do without the definition, which takes longer to begin than such a pass: what is
+// done number by number with one of its inputs, and what joins inputs.
+func (c *compiler) shorten(o *otherPass) {
+	n := &c.g.Nodes[o.node]
+	if len(n.Out) != 1 || tensor.Size(o.out[0].Shape) > mostShort {
+		return
+	}
+	out := o.out[0]
+	whole := func(then func(at, n int)) {
+		if then != nil {
+			then(0, len(out.Data))
+		}
+	}
+	if c.p.program.Joins(o.node) {
+		o.short, o.do = true, func(then func(at, n int)) {
+			at := 0
+			for k, v := range n.In {
+				from := o.in[k]
+				if from == nil {
+					from = c.g.Values[v].Const
+				}
+				at += copy(out.Data[at:], from.Data)
+			}
+			whole(then)
+		}
+		return
+	}
+	if slices.ContainsFunc(o.input, func(of *int) bool { return of != nil }) { // another tensor at each run
+		return
+	}
+	for k := range n.In {
+		if o.in[k] == nil {
+			continue
+		}
+		if f := c.p.program.Pieces(o.node, k, o.in, c.p.fault.note); f != nil {
+			from := o.in[k]
+			o.short, o.do = true, func(then func(at, n int)) {
+				copy(out.Data, from.Data)
+				f(out.Data, 0)
+				whole(then)
+			}
+			return
+		}
+	}
 }
 
 // seen compiles a node whose output is its input in another shape, or the same numbers of another format, if that is a
@@ -339,7 +390,7 @@ func (c *compiler) before(y *value, of *otherPass) bool {
 		return true
 	}
 	o, is := y.from.(*otherPass)
-	if !is || from == to || o.do != nil || len(o.then) > 0 {
+	if !is || from == to || o.do != nil && !o.short || len(o.then) > 0 {
 		return false
 	}
 	for _, v := range c.g.Nodes[o.node].In {

@@ -11,8 +11,8 @@ import (
 
 // The float32 arithmetic of the contract "fast, version 7" (docs/NUMERICS.md, section
 // 13): convolutions with odd square windows, padded by half of them, by Winograd's method
-// or tap by tap, and with most other windows tap by tap. Every operation is written down in fast_plain.go, and that is the
-// definition; the kernels of package asm do the same operations in the same order, many
+// or tap by tap, and with most other windows tap by tap. Every operation is written down in
+// fast_plain.go, and that is the definition; the kernels of package asm do the same operations in the same order, many
 // at a time. A number depends on nothing but its tile's window and the weights: not on
 // the batch, nor on which tiles share a call.
 
@@ -76,8 +76,8 @@ func (k *Kernel) fastFor(f fp16.Format, p Params, oh, ow int) bool {
 }
 
 // Of other windows than the usual, results of more than one line and so many outputs have fast arithmetic: fewer would
-// leave half of a kernel empty. Lines have so many pixels, or what they read can be gathered; and the frame of zeros is no
-// wider than that.
+// leave half of a kernel empty. Lines have so many pixels, or what they read can be gathered; and the frame of zeros is
+// no wider than that.
 const (
 	fastOtherOut   = 16
 	fastOtherWidth = 8
