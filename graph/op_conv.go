@@ -192,6 +192,9 @@ func (c Conv) Eval(call *Call) error {
 
 // Eval implements [Op].
 func (c ConvTranspose) Eval(call *Call) error {
+	if w := call.in[1]; call.spreads(call.Out[0], call.In(0), w.H(), w.W(), c) {
+		return nil
+	}
 	k := kernelOf(call, max(c.Groups, 1), true, "", asItIs)
 	conv.Transposed(call.Out[0], call.In(0), k.Kernel, c.Params)
 	k.addBias(call.Out[0])

@@ -52,13 +52,22 @@ const outside = -1
 // pick sets out to the numbers of in at the places along the first axis and those after it.
 func pick(f fp16.Format, out, in []float64, l *layout, at [][]int) {
 	a := len(l.in) - len(at)
+	if len(at) == 1 {
+		for i, k := range at[0] {
+			if out[i] = l.axes[a].Outside; k != outside {
+				out[i] = in[k]
+			}
+		}
+		f.RoundSlice(out, out)
+		return
+	}
 	n, m := len(out)/len(at[0]), len(in)/l.in[a]
 	for i, k := range at[0] {
 		switch to := out[i*n : (i+1)*n]; {
 		case k == outside:
 			fill(to, f.Round(l.axes[a].Outside))
-		case len(at) == 1:
-			to[0] = f.Round(in[k])
+		case i > 0 && k == at[0][i-1]:
+			copy(to, out[(i-1)*n:])
 		default:
 			pick(f, to, in[k*m:(k+1)*m], l, at[1:])
 		}
