@@ -24,11 +24,11 @@ type accumulator struct {
 
 // accumulator is that of a builder's kernels for a step.
 func (b *builder) accumulator(n *graph.Node) accumulator {
-	op := n.Op
-	if f, is := accumulators[b.form.Atomic]; is && stepwise(op) {
+	op, whole := n.Op, b.exact[n.Out[0]]
+	if f, is := accumulators[b.form.Atomic]; is && stepwise(op) && !whole {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps, stores: true}
 	}
-	if f, is := accumulators[b.form.Accumulate]; is {
+	if f, is := accumulators[b.form.Accumulate]; is && !whole {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps, stores: true}
 	}
 	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin, keeps: b.keeps}

@@ -30,6 +30,7 @@ type builder struct {
 	in        []graph.Type // its inputs
 	points    []point      // where rounding is an option
 	emulates  map[int]bool // the products whose operands are in parts
+	exact     map[int]bool // results that are whole numbers: no half type keeps their sums
 	inner     []string     // the names of the results of operations that others read
 	round     rounded
 	broken    bool // whether the fault could be built in
@@ -56,7 +57,7 @@ type point struct {
 // expand returns the steps of a graph.
 func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
 	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)),
-		built: fault, round: rounded{}, emulates: map[int]bool{}}
+		built: fault, round: rounded{}, emulates: map[int]bool{}, exact: map[int]bool{}}
 	b.Nodes, b.Values = make([]graph.Node, 0, len(g.Nodes)), make([]graph.Value, 0, len(g.Values))
 	b.points, b.inner = make([]point, 0, len(g.Nodes)), make([]string, 0, len(g.Nodes))
 	for i := range b.of {
@@ -98,6 +99,9 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 		out := b.steps(&rounded, in)
 		for k, v := range n.Out {
 			b.of[v] = out[k]
+			if types[v].Format == fp16.Int64 {
+				b.exact[out[k]] = true
+			}
 			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {
 				b.points = append(b.points,
 					point{name: g.Values[v].Name, value: out[k], legal: !form.written, moved: moves[n.Op.Name()]})
@@ -111,14 +115,15 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 	b.narrowStep()
 	if f, is := accumulators[form.Atomic]; is {
 		for i := range b.Nodes {
-			if stepwise(b.Nodes[i].Op) {
+			if stepwise(b.Nodes[i].Op) && !b.exact[b.Nodes[i].Out[0]] {
 				b.round[b.Nodes[i].Out[0]] = rounding{Format: f}
 			}
 		}
 	}
 	if f, is := accumulators[form.Accumulate]; is {
 		for i := range b.Nodes {
-			if name := b.Nodes[i].Op.Name(); sums[name] || products[name] || name == "prod" {
+			if name := b.Nodes[i].Op.Name(); (sums[name] || products[name] || name == "prod") &&
+				!b.exact[b.Nodes[i].Out[0]] {
 				b.round[b.Nodes[i].Out[0]] = rounding{Format: f}
 			}
 		}
