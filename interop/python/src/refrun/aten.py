@@ -506,12 +506,46 @@ def vector_norm(c: Any, a: Dict[str, Any]) -> Any:
     if "linalg_norm" in c.target and order is not None and along != 1:
         raise NoRule(f"of matrices, of order {order}: want torch.linalg.vector_norm, or no order")
     order = 2 if order is None else order
+    if order not in (0, 1, 2, math.inf, -math.inf):
+        return powers(c, c.cast(a["self"], a.get("dtype")), order, a.get("dim"), bool(a.get("keepdim")))
     attributes = {"ord": {math.inf: "inf", -math.inf: "-inf"}.get(order, order)}
     if a.get("dim"):
         attributes["dim"] = a["dim"]
     if a.get("keepdim"):
         attributes["keepdim"] = True
     return c.emit("linalg_vector_norm", [c.cast(a["self"], a.get("dtype"))], attributes)
+
+
+def powers(c: Any, x: Any, order: float, dim: Any, keepdim: bool) -> Any:
+    """The root of the sum of powers, which is the norm of another order."""
+    shape, dtype = c.shape(x), c.dtype(x)
+    size = c.emit("abs", [x], {}, part="magnitude", types=[(shape, dtype)])
+    power = c.emit("pow", [size], {"other": float(order)}, part="power", types=[(shape, dtype)])
+    along = {**({} if not dim else {"dim": dim}), **({"keepdim": True} if keepdim else {})}
+    whole = c.emit("sum", [power], along, part="sum", types=[(c.result_shape(), dtype)])
+    return c.emit("pow", [whole], {"other": 1 / order})
+
+
+@rule("diagonal.default")
+def diagonal(c: Any, a: Dict[str, Any]) -> Any:
+    """Numbers of a matrix in one axis, of which each row has one."""
+    x, shape, dtype = a["self"], c.shape(a["self"]), c.dtype(a["self"])
+    one, other = a["dim1"] % len(shape), a["dim2"] % len(shape)
+    order = [k for k in range(len(shape)) if k not in (one, other)] + [one, other]
+    if order != sorted(order):
+        x = c.emit("permute", [x], {"dims": order}, part="last", types=[([shape[k] for k in order], dtype)])
+    *batch, n, m = (shape[k] for k in order)
+    x = c.emit("reshape", [x], {"shape": [*batch, n * m], "allowzero": True}, part="line", types=[([*batch, n * m], dtype)])
+    first = a["offset"] if a["offset"] >= 0 else -a["offset"] * m
+    return c.emit("index_select", [x, first + torch.arange(c.result_shape()[-1]) * (m + 1)], {"dim": len(batch)})
+
+
+@rule("trace.default")
+def trace(c: Any, a: Dict[str, Any]) -> Any:
+    (n, m), dtype = c.shape(a["self"]), c.dtype(a["self"])
+    x = c.emit("reshape", [a["self"]], {"shape": [n * m]}, part="line", types=[([n * m], dtype)])
+    x = c.emit("index_select", [x, torch.arange(min(n, m)) * (m + 1)], {"dim": 0}, part="diagonal", types=[([min(n, m)], dtype)])
+    return c.emit("sum", [x], {})
 
 
 same("cumsum", "self", "dim")
@@ -567,7 +601,8 @@ for name in ("view.default", "reshape.default", "_unsafe_view.default", "view_as
         return c.emit("reshape", [a["self"]], {"shape": c.result_shape(), "allowzero": True})
 
 
-same("transpose", "self", "dim0 dim1", "transpose.int", "swapaxes.default")
+same("transpose", "self", "dim0 dim1", "transpose.int", "swapdims.default")
+same("transpose", "self", "dim0=axis0 dim1=axis1", "swapaxes.default")
 same("permute", "self", "dims")
 
 
@@ -868,10 +903,9 @@ def embedding_bag(c: Any, a: Dict[str, Any]) -> Any:
 def cdist(c: Any, a: Dict[str, Any]) -> Any:
     """Euclidean distances from differences or, of more than 25 points, from products, as PyTorch has them."""
     x, y, mode = a["x1"], a["x2"], a.get("compute_mode")
-    if a.get("p", 2) != 2:
-        raise NoRule("p is not 2: want (x.unsqueeze(-2) - y.unsqueeze(-3)).norm(p, -1)")
     (*batch, p, m), (*other, r, _) = c.shape(x), c.shape(y)
-    if mode == 1 or mode in (None, 0) and max(p, r) > 25:
+    order = a.get("p", 2)
+    if order == 2 and (mode == 1 or mode in (None, 0) and max(p, r) > 25):
         dtype = c.dtype(x)
 
         def side(v: Any, name: str, first: bool) -> Any:
@@ -888,7 +922,10 @@ def cdist(c: Any, a: Dict[str, Any]) -> Any:
         return c.emit("sqrt", [c.emit("clamp", [squared], {"min": 0.0}, part="positive")], {})
     one = c.emit("reshape", [x], {"shape": [*batch, p, 1, m], "allowzero": True}, part="one")
     two = c.emit("reshape", [y], {"shape": [*other, 1, r, m], "allowzero": True}, part="other")
-    return c.emit("linalg_vector_norm", [c.emit("sub", [one, two], {}, part="difference")], {"ord": 2, "dim": [-1]})
+    apart = c.emit("sub", [one, two], {}, part="difference")
+    if order not in (0, 1, 2, math.inf):
+        return powers(c, apart, order, [-1], False)
+    return c.emit("linalg_vector_norm", [apart], {"ord": "inf" if order == math.inf else order, "dim": [-1]})
 
 
 @rule("one_hot.default")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+import math
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -35,7 +37,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     all numbers."""
     x = x.flatten()
     low, high = (torch.full((), v, dtype=x.dtype) for v in (min, max)) if min != max else (x.amin(), x.amax())
-    part = ((x - low) / (high - low) * bins).floor().clamp(max=bins - 1)
+    part = ((x - low) * bins / (high - low)).floor().clamp(max=bins - 1)
     inside = (x >= low) & (x <= high)
     return ((part[:, None] == torch.arange(bins, dtype=x.dtype)) & inside[:, None]).to(x.dtype).sum(0)
 
@@ -68,8 +70,217 @@ def fake_quantize_by_channel(x: Tensor, scale: Tensor, zero_point: Tensor, axis:
     return fake_quantize(x, scale.reshape(along), zero_point.to(scale.dtype).reshape(along), quant_min, quant_max)
 
 
+# The most numbers that are laid out for what each place has of all before it.
+LAID_OUT = 1 << 22
+
+
+def _before(x: Tensor, dim: int, none: float) -> Tensor:
+    """For each place along an axis, in an axis behind it, the numbers up to it, and none in place of those after it."""
+    n = x.shape[dim]
+    if n * x.numel() > LAID_OUT:
+        raise NotImplementedError(f"{n} places along an axis: want fewer")
+    up = torch.ones(n, n).triu().bool().reshape([n, n] + [1] * (x.dim() - dim % x.dim() - 1))
+    return torch.where(up, x.unsqueeze(dim % x.dim() + 1), torch.full((), none, dtype=x.dtype))
+
+
+def cummax(x: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
+    """The greatest so far, and where it is."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    least = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+    return tuple(_before(x, dim, least).max(dim % x.dim()))
+
+
+def cummin(x: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
+    """The least so far, and where it is."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    most = math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).max
+    return tuple(_before(x, dim, most).min(dim % x.dim()))
+
+
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    """ln of the sum of e^x so far."""
+    return _before(x, dim, -math.inf).logsumexp(dim % x.dim()) if x.dim() else x.clone()
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Tuple[Tensor, Tensor]:
+    """Number k in ascending order, and where it is."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    values, places = x.sort(dim)
+    values, places = values.narrow(dim, k - 1, 1), places.narrow(dim, k - 1, 1)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+def median(x: Tensor) -> Tensor:
+    """The lower one of two in the middle, or NaN if there is one."""
+    line = x.flatten()
+    return torch.where(line.isnan().any(), torch.full((), math.nan, dtype=x.dtype), line.sort()[0][(line.numel() - 1) // 2])
+
+
+def median_along(x: Tensor, dim: int = -1, keepdim: bool = False) -> Tuple[Tensor, Tensor]:
+    """The same along an axis, and where it is."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    value, place = kthvalue(x, (x.shape[dim] - 1) // 2 + 1, dim, keepdim)
+    nan = x.isnan()
+    some = nan.any(dim, keepdim)
+    first = nan.to(torch.int64).argmax(dim, keepdim)
+    return torch.where(some, torch.full((), math.nan, dtype=x.dtype), value), torch.where(some, first, place)
+
+
+def nanmedian(x: Tensor) -> Tensor:
+    """The median of what is no NaN: these come last."""
+    line = x.flatten()
+    count = line.isnan().logical_not().sum()
+    return line.sort()[0].index_select(0, ((count - 1) // 2).clamp(min=0).reshape(1)).reshape(())
+
+
+def count_nonzero(x: Tensor, dim: Any = None) -> Tensor:
+    """How many are not 0."""
+    return (x != 0).sum() if dim is None or dim == [] else (x != 0).sum(dim)
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Whether a number is less than 0, or -0, whose reciprocal is."""
+    return (x < 0) | (x == 0) & (x.reciprocal() < 0)
+
+
+def copysign(x: Tensor, y: Any) -> Tensor:
+    """The magnitude of x with the sign of y."""
+    sign = signbit(y) if isinstance(y, torch.Tensor) else math.copysign(1, y) < 0
+    if isinstance(sign, bool):
+        return x.abs().neg() if sign else x.abs()
+    return torch.where(sign, x.abs().neg(), x.abs())
+
+
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """One number at places along an axis."""
+    n = x.shape[dim]
+    here = (torch.arange(n)[:, None] == index.reshape(1, -1)).any(1).reshape([n] + [1] * (x.dim() - dim % x.dim() - 1))
+    return torch.where(here, value.to(x.dtype) if isinstance(value, torch.Tensor) else torch.full((), value, dtype=x.dtype), x)
+
+
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Slices at places along an axis."""
+    return x.movedim(dim, 0).index_put((index,), source.movedim(dim, 0)).movedim(0, dim)
+
+
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The numbers of source, in order, where the mask is."""
+    mask, x = torch.broadcast_tensors(mask, x)
+    place = (mask.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
+    return torch.where(mask, source.flatten().index_select(0, place).reshape(mask.shape), x)
+
+
+def addbmm(x: Tensor, one: Tensor, other: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """The sum of products, one after the other, as PyTorch stores them on a CPU."""
+    y = x
+    for k in range(one.shape[0]):
+        y = torch.addmm(y, one[k], other[k], beta=1 if k else beta, alpha=alpha)
+    return y
+
+
+def rounded(x: Tensor, decimals: int) -> Tensor:
+    """To so many digits: of the product with a power of 10, or of the quotient."""
+    scale = 10 ** abs(decimals)
+    return torch.round(x * scale) / scale if decimals > 0 else torch.round(x / scale) * scale if decimals else torch.round(x)
+
+
+def pdist(x: Tensor, p: float = 2) -> Tensor:
+    """The distances of each row from those after it."""
+    one, other = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return torch.linalg.vector_norm(x.index_select(0, one) - x.index_select(0, other), p, -1)
+
+
+def atanh(x: Tensor) -> Tensor:
+    """ln((1 + x) / (1 - x)) / 2, of the magnitude, which is accurate near 0 and near 1."""
+    size = x.abs()
+    return copysign(torch.log1p(2 * size / (1 - size)) / 2, x)
+
+
+def cov(x: Tensor, *, correction: int = 1, fweights: Optional[Tensor] = None, aweights: Optional[Tensor] = None) -> Tensor:
+    """The products of rows without their means, over their number."""
+    if fweights is not None or aweights is not None:
+        raise NotImplementedError("cov with weights: want it without")
+    x = x.reshape(1, -1) if x.dim() < 2 else x
+    apart = x - x.sum(1, keepdim=True) / x.shape[1]  # as PyTorch has the mean
+    return (torch.matmul(apart, apart.t()) / max(x.shape[1] - correction, 0)).squeeze()
+
+
+def corrcoef(x: Tensor) -> Tensor:
+    """The same over both deviations."""
+    c = cov(x)
+    if not c.dim():
+        return c / c
+    deviation = c.diagonal().sqrt()
+    return (c / deviation.reshape(-1, 1) / deviation.reshape(1, -1)).clamp(-1, 1)
+
+
+def quantile(x: Tensor, q: Any, dim: Optional[int] = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+    """What lies so far between the least and the greatest number, in order."""
+    if isinstance(q, torch.Tensor) and q.dim() or keepdim:
+        raise NotImplementedError("several quantiles: want one, as a number, without keepdim")
+    line, dim = (x.flatten(), 0) if dim is None else (x, dim)
+    n = line.shape[dim]
+    rank = float(torch.tensor(float(q), dtype=x.dtype) * (n - 1))  # which a kernel has in the format
+    low = math.floor(rank)
+    high = {"linear": math.ceil(rank), "lower": low, "higher": math.ceil(rank), "nearest": round(rank), "midpoint": math.ceil(rank)}[interpolation]
+    order = line.sort(dim)[0]
+    one, other = (order.select(dim, k) for k in (low, high))
+    weight = rank - low if interpolation == "linear" else 0.5
+    y = torch.lerp(one, other, weight) if interpolation in ("linear", "midpoint") else other
+    return torch.where(line.isnan().any(dim), torch.full((), math.nan, dtype=x.dtype), y)
+
+
+def gaussian_nll(x: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+    """Without the question whether a variance is negative."""
+    var = var * torch.ones_like(x) if isinstance(var, float) else var
+    if var.shape != x.shape and x.shape[:-1] == var.shape:
+        var = var.unsqueeze(-1)
+    var = var.clamp(min=eps)
+    loss = 0.5 * (torch.log(var) + (x - target) ** 2 / var) + (0.5 * math.log(2 * math.pi) if full else 0.0)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+# Functions that ask numbers what to compute, which torch.export does not follow.
+FUNCTIONS: Dict[Any, Callable[..., Any]] = {
+    torch.cov: cov, torch.Tensor.cov: cov, torch.corrcoef: corrcoef, torch.Tensor.corrcoef: corrcoef, torch.quantile: quantile,
+    torch.Tensor.quantile: quantile, torch.nn.functional.gaussian_nll_loss: gaussian_nll,
+}
+
+
+class Written(TorchFunctionMode):
+    """Calls them as they are written here."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return FUNCTIONS.get(func, func)(*args, **(kwargs or {}))
+
+
 DECOMPOSITIONS: Dict[Any, Callable[..., Any]] = {
     aten.bilinear.default: bilinear,
+    aten.cummax.default: cummax,
+    aten.cummin.default: cummin,
+    aten.logcumsumexp.default: logcumsumexp,
+    aten.kthvalue.default: kthvalue,
+    aten.median.default: median,
+    aten.median.dim: median_along,
+    aten.nanmedian.default: nanmedian,
+    aten.count_nonzero.default: count_nonzero,
+    aten.count_nonzero.dim_IntList: count_nonzero,
+    aten.signbit.default: signbit,
+    aten.copysign.Tensor: copysign,
+    aten.copysign.Scalar: copysign,
+    aten.index_fill.int_Scalar: index_fill,
+    aten.index_fill.int_Tensor: index_fill,
+    aten.index_copy.default: index_copy,
+    aten.masked_scatter.default: masked_scatter,
+    aten.addbmm.default: addbmm,
+    aten.round.decimals: rounded,
+    aten.pdist.default: pdist,
+    aten._pdist_forward.default: pdist,
+    aten.atanh.default: atanh,
     aten._weight_norm.default: weight_norm,
     aten.rrelu.default: rrelu,
     aten.histc.default: histc,

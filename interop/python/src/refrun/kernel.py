@@ -58,7 +58,7 @@ def _tensor(value: Any, name: str) -> Raw:
     if "int" in kind or "bool" in kind:
         if hasattr(value, "detach"):
             value = value.detach().cpu().numpy()
-        a = np.ascontiguousarray(np.asarray(value).astype(np.int64))
+        a = np.asarray(value).astype(np.int64)  # ascontiguousarray makes an axis of none
         return Raw("I64", a.shape, a.tobytes())
     return narrow(value) or raw(value, name)
 

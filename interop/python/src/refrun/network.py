@@ -132,7 +132,7 @@ def described(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping
             raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
     _given(module, inputs, kwargs or {})
     try:
-        with torch.no_grad(), running(module):
+        with torch.no_grad(), running(module), composed.Written():
             returned = _returned(module, inputs, kwargs or {})  # first: a grid that it keeps is then of numbers
             # torch prints the graph of a call that it does not follow
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
