@@ -54,17 +54,50 @@ func (fn *function) line(kernel asm.ActKernel, dst, src []float64, p *args, f fp
 		return
 	}
 	if kernel != nil {
-		far := vectored[fn.name].far
-		done = rows.Vectors(kernel, rows.Grid(f), dst, src, func(x float64) float64 {
-			if math.Abs(x) >= far && far < inf {
-				return math.Copysign(1, x)
+		at := func(x float64) float64 { return fn.at(x, p, f) }
+		if far := vectored[fn.name].far; far < inf {
+			near := func(x float64) float64 {
+				if math.Abs(x) >= far {
+					return math.Copysign(1, x)
+				}
+				return at(x)
 			}
-			return fn.at(x, p, f)
-		})
+			done = nearby(far, dst, src, func(dst, src []float64) { rows.Vectors(kernel, rows.Grid(f), dst, src, near) })
+		} else {
+			done = rows.Vectors(kernel, rows.Grid(f), dst, src, at)
+		}
 	}
 	for i, x := range src[done:] {
 		dst[done+i] = fn.at(x, p, f)
 	}
+}
+
+// nearby sets dst to 1 and -1 where eight numbers of src are far or farther, and else leaves them to of, in multiples of
+// eight. It returns how many it has done.
+func nearby(far float64, dst, src []float64, of func(dst, src []float64)) (done int) {
+	away := func(x []float64) bool {
+		for _, v := range x[:8] {
+			if !(math.Abs(v) >= far) {
+				return false
+			}
+		}
+		return true
+	}
+	for len(src)-done >= 8 {
+		n := 0
+		for ; len(src)-done-n >= 8 && !away(src[done+n:]); n += 8 {
+		}
+		if n > 0 {
+			of(dst[done:done+n], src[done:done+n])
+			done += n
+			continue
+		}
+		for i, v := range src[done : done+8] {
+			dst[done+i] = math.Copysign(1, v)
+		}
+		done += 8
+	}
+	return done
 }
 
 // Lines returns what sets dst to the function of src, as [Unary] does with results of a format. The two are of one
