@@ -72,8 +72,8 @@ func (fn *function) line(kernel asm.ActKernel, dst, src []float64, p *args, f fp
 	}
 }
 
-// nearby sets dst to 1 and -1 where eight numbers of src are far or farther, and else leaves them to of, in multiples of
-// eight. It returns how many it has done.
+// nearby sets dst to 1 and -1 where eight numbers of src are far or farther, and else leaves them to of, in multiples
+// of eight. It returns how many it has done.
 func nearby(far float64, dst, src []float64, of func(dst, src []float64)) (done int) {
 	away := func(x []float64) bool {
 		for _, v := range x[:8] {
