@@ -33,8 +33,8 @@ type Form struct {
 	Composed bool `json:"composed,omitempty"`
 	// Expanded is such an activation whose expm1 is made of exp and tanh, as XLA makes it in float16.
 	Expanded bool `json:"expanded,omitempty"`
-	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's, or a fast
-	// logarithm of half numbers, as XLA's on GPUs:
+	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's, a fast
+	// logarithm of half numbers, as XLA's on GPUs, or expm1 as e^x - 1, as PyTorch's when compiled:
 	// its error does not become smaller where it does.
 	Symmetric bool `json:"symmetric,omitempty"`
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer

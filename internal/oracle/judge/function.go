@@ -139,6 +139,8 @@ var kernels = map[string]limits{
 	// is below u, and beyond 18 it may be held there, where 1/(1 + e^18) is 1.5e-8
 	"symmetric sigmoid": {off: func(x, y float64) float64 { return 4 * u }},
 	"symmetric silu":    {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
+	// e^x - 1, as PyTorch's compiled one: what e^x is off by does not become smaller near 0
+	"symmetric expm1": {off: func(x, y float64) float64 { return exponential(x)*(y+1) + u*math.Abs(y) }},
 	// by lg2.approx of PTX, 2^-21.41 off between 1/2 and 2 and 3 ulp beyond, as XLA takes it for half numbers on GPUs
 	"symmetric log":   {off: func(x, y float64) float64 { return max(7*u*math.Abs(y), math.Ln2*0x1.82p-22) }},
 	"symmetric swish": {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
