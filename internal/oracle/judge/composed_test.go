@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
@@ -22,6 +23,7 @@ func TestComposed(t *testing.T) {
 		"softplus": func(f fp16.Format, x float64) float64 {
 			return max(x, 0) + f.Round(math.Log1p(f.Round(math.Exp(-math.Abs(x)))))
 		},
+		"exp2": func(f fp16.Format, x float64) float64 { return math.Exp(f.Round(x * f.Round(math.Ln2))) },
 		"acos": func(f fp16.Format, x float64) float64 {
 			return math.Atan2(f.Round(math.Sqrt(f.Round(f.Round(1-x)*f.Round(1+x)))), x)
 		},
@@ -81,7 +83,8 @@ func TestComposed(t *testing.T) {
 func TestComposedParameters(t *testing.T) {
 	x := tensor.Of(fp16.Float16, []float64{-9, -1, -.25, 0, .5, 1, 3, 15, 30}, 9)
 	for _, c := range []struct{ op, attributes string }{
-		{"softplus", `{}`}, {"softplus", `{"beta":0.3}`}, {"softplus", `{"threshold":1}`}, {"elu", `{"alpha":2}`},
+		{"softplus", `{}`}, {"softplus", `{"beta":0.3}`}, {"softplus", `{"threshold":1}`},
+		{"softplus", `{"threshold":1e30}`}, {"exp2", `{}`}, {"elu", `{"alpha":2}`},
 		{"celu", `{"alpha":0.5}`}, {"selu", `{}`}, {"mish", `{}`}, {"gelu", `{"approximate":"tanh"}`}, {"gelu", `{}`},
 		{"hardswish", `{}`}, {"hardsigmoid", `{}`}, {"asinh", `{}`}, {"silu", `{}`}, {"sigmoid", `{}`}, {"expm1", `{}`},
 	} {
@@ -99,6 +102,44 @@ func TestComposedParameters(t *testing.T) {
 			if d := math.Abs(v - want[i]); !(d <= 1e-7*max(1, math.Abs(want[i]))) {
 				t.Errorf("%s %s of %v in elementary operations: %v, want %v", c.op, c.attributes, x.Data[i], v, want[i])
 			}
+		}
+	}
+}
+
+// TestComposedLogSigmoid: -softplus(-x) without a threshold is made of stored operations as well.
+func TestComposedLogSigmoid(t *testing.T) {
+	t.Parallel()
+	f := fp16.BFloat16
+	x := drawn(rand.New(rand.NewPCG(95, 96)), f, 40, 30)
+	for _, by := range []float64{1, 1.02} {
+		y := tensor.New(f, 40, 30)
+		for i, v := range x.Data {
+			y.Data[i] = f.Round(by * (max(v, 0) + f.Round(math.Log1p(f.Round(math.Exp(-math.Abs(v)))))))
+		}
+		if a := ask(t, "softplus", `{"threshold":1e30}`, x, y); (a.Verdict == Pass) != (by == 1) {
+			t.Errorf("times %v: %s, %s, %v", by, a.Verdict, a.Reason, a.Contract)
+		}
+	}
+}
+
+// TestComposedNorms: squares and their sum may be stored in bfloat16, and not in float16, where squares overflow.
+func TestComposedNorms(t *testing.T) {
+	t.Parallel()
+	for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
+		x := drawn(rand.New(rand.NewPCG(97, 98)), f, 64, 48)
+		y := tensor.New(f, 64)
+		for i := range y.Data {
+			sum := 0.
+			for _, v := range x.Data[i*48:][:48] {
+				sum += f.Round(v * v)
+			}
+			y.Data[i] = f.Round(math.Sqrt(f.Round(sum)))
+		}
+		g := graph.New(nil)
+		g.Outputs = []int{g.Add(graph.VectorNorm{Order: 2, Axes: graph.Ints{1}}, "norm", g.Input("x"))}
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+		if err != nil || (a.Verdict == Pass) != (f == fp16.BFloat16) {
+			t.Errorf("%v: %s, %s, %v, %v", f, a.Verdict, a.Reason, a.Contract, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"errors"
-	"maps"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
@@ -63,6 +62,8 @@ func (b *builder) composed(op graph.Op, x int) int {
 			below = may("below", mul, below, b.number(alpha))
 		}
 		return b.step("output", plus, b.step("above", unaryMax0(), x), below)
+	case "exp2":
+		return b.step("output", unary("exp"), may("argument", mul, x, scalar(math.Ln2)))
 	case "log2":
 		e := may("log", unary("log"), x)
 		if f, is := b.form.narrow(op); is && b.form.Reciprocal {
@@ -106,13 +107,17 @@ func (b *builder) composed(op graph.Op, x int) int {
 // composes reports whether [builder.composed] has an activation.
 func composes(op graph.Op) bool {
 	switch nameOf(op) {
-	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "log2", "log10", "asin", "acos",
-		"asinh", "acosh":
+	case "sigmoid", "silu", "gelu", "gelu_tanh", "mish", "hardsigmoid", "hardswish", "exp2", "log2", "log10", "asin",
+		"acos", "asinh", "acosh":
 		return true
-	case "softplus":
+	case "softplus": // one without a threshold, too, as in a log_sigmoid: beyond 20 it is a float32 place from x at most
 		usual, err := pointwise.Parse("softplus", nil)
 		of, is := op.(graph.Unary)
-		return err == nil && is && maps.Equal(of.Func.Params(), usual.Params())
+		if err != nil || !is {
+			return false
+		}
+		given, known := of.Func.Params(), usual.Params()
+		return given["beta"] == known["beta"] && given["threshold"] >= known["threshold"]
 	}
 	return hasExpm1(op)
 }

@@ -99,7 +99,12 @@ func (b *builder) vectorNorm(op graph.VectorNorm, x int) ([]int, bool) {
 	size := func() int { return b.step("size", unary("abs"), x) }
 	switch float64(op.Order) {
 	case 2:
-		return []int{b.squareRoot("output", over("sum", b.step("square", unary("square"), x)))}, true
+		square := b.step("square", unary("square"), x)
+		if b.form.Composed { // of bfloat16 alone: squares of float16 overflow
+			sum := b.may(true, over("sum", b.may(true, square)))
+			return []int{b.squareRoot("output", sum)}, true
+		}
+		return []int{b.squareRoot("output", over("sum", square))}, true
 	case 1:
 		return []int{over("sum", size())}, true
 	case math.Inf(1):

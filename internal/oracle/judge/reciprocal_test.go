@@ -18,6 +18,9 @@ func TestReciprocals(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(f)))
 			x := drawn(r, f, 26, 27)
 			c := .05 + 3*r.Float64()
+			if seed == 0 { // which the types have, and not its reciprocal
+				c = 7
+			}
 			g := graph.New(nil)
 			g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Div, Other: &c}, "y", g.Input("x"))}
 			by := f.Round(1 / f.Round(c))

@@ -22,15 +22,17 @@ func withScalars(op graph.Op, f fp16.Format) graph.Op {
 	return rounded
 }
 
-// byReciprocal is a quotient by a scalar as a product with its reciprocal in a format; another operation is itself.
-func byReciprocal(op graph.Op, f fp16.Format) graph.Op {
+// byReciprocal is a quotient by a scalar as a product with its reciprocal in a format, which another is if the format
+// lacks it; another operation is itself.
+func byReciprocal(op graph.Op, f fp16.Format) (product graph.Op, another bool) {
 	o, is := op.(graph.Binary)
 	if !is || o.Of != pointwise.Div || o.Other == nil {
-		return op
+		return op, false
 	}
-	by := f.Round(1 / *o.Other)
+	of := *o.Other
+	by := f.Round(1 / of)
 	o.Of, o.Other = pointwise.Mul, &by
-	return o
+	return o, by*of != 1
 }
 
 // sameScalars reports whether a format has all scalars of an operation.

@@ -207,9 +207,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if forms = append(forms, Form{Scalars: q.Narrow.String()}); n.Op.Name() != "mul" && n.Op.Name() != "div" {
 				forms = append(forms, Form{Scalars: q.Narrow.String() + butOf + "products"})
 			}
-			if b, is := n.Op.(graph.Binary); is && b.Of == pointwise.Div && b.Other != nil {
-				forms = append(forms, Form{Scalars: q.Narrow.String(), Reciprocal: true})
-			}
+		}
+		if _, divides := byReciprocal(n.Op, q.Narrow); divides && q.Narrow.Half() {
+			forms = append(forms, Form{Scalars: q.Narrow.String(), Reciprocal: true})
 		}
 		if q.Narrow.Half() && stepwise(n.Op) && !wide {
 			forms = append(forms, Form{Atomic: q.Narrow.String()})
@@ -247,6 +247,10 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 			if q.Narrow == fp16.Float16 {
 				forms = append(forms, Form{Composed: true, Reciprocal: true})
+			}
+		case graph.VectorNorm:
+			if q.Narrow == fp16.BFloat16 && op.Order == 2 {
+				forms = append(forms, Form{Composed: true})
 			}
 		case graph.Var:
 			if q.Narrow.Half() && op.Root {
