@@ -79,7 +79,7 @@ func (c Contract) String() string {
 		is    bool
 		words string
 	}{{c.Composed, "operations in elementary ones"}, {c.Expanded, "expm1 by exp and tanh"},
-		{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2, expm1 as e^x - 1, or a fast logarithm"},
+		{c.Symmetric, "a function whose errors are not smaller where it is"},
 		{c.BiasAfter, "the bias added to the stored product"},
 		{c.Taps, "tap by tap"},
 		{c.Backwards, "from the last tap"}, {c.Copied, "copies along axes of the same or twice the size"},

@@ -33,9 +33,9 @@ type Form struct {
 	Composed bool `json:"composed,omitempty"`
 	// Expanded is such an activation whose expm1 is made of exp and tanh, as XLA makes it in float16.
 	Expanded bool `json:"expanded,omitempty"`
-	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's, a fast
-	// logarithm of half numbers, as XLA's on GPUs, or expm1 as e^x - 1, as PyTorch's when compiled:
-	// its error does not become smaller where it does.
+	// Symmetric is a function whose errors are not smaller where it is: a sigmoid as 1/2 + tanh(x/2)/2, or by a rational
+	// function about 1/2, as ONNX Runtime's; a softplus as x + log(1 + e^-x) and a mish as x (1 - ...), as OpenVINO's;
+	// expm1 as e^x - 1, as PyTorch's when compiled; a fast logarithm of half numbers, as XLA's on GPUs.
 	Symmetric bool `json:"symmetric,omitempty"`
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer
 	// everywhere if its input is strided: whichever products are rounded are.

@@ -144,6 +144,14 @@ var kernels = map[string]limits{
 	// by lg2.approx of PTX, 2^-21.41 off between 1/2 and 2 and 3 ulp beyond, as XLA takes it for half numbers on GPUs
 	"symmetric log":   {off: func(x, y float64) float64 { return max(7*u*math.Abs(y), math.Ln2*0x1.82p-22) }},
 	"symmetric swish": {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
+	// x + log(1 + e^-x), as OpenVINO has it: below 0 the logarithm is |x| + y
+	"symmetric softplus": {off: func(x, y float64) float64 {
+		return exponential(x) + 6*u*(math.Abs(x)+y) + u*y
+	}},
+	// x (1 - 2/((1 + e^x)^2 + 1)): two roundings that are squared, of the square, of the sum, and a division of 2.5 ulp
+	"symmetric mish": {steep: 1.1, off: func(x, y float64) float64 {
+		return math.Abs(x)*(11*u+2*exponential(min(x, 0))*elem.Exp(min(x, 0))) + u*math.Abs(y)
+	}},
 	// x/2 (1 + erf z), z = x/sqrt 2: below 0 the sum cancels. PyTorch 2.9's own erf, in vectors on a
 	// CPU, is up to 11.8u off in GELU.
 	"gelu": {steep: 1.13, off: func(x, y float64) float64 {
@@ -220,10 +228,12 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 	}
 	for i, y := range v.Data {
 		x := in.v.Data[i]
-		if k.off != nil && y-y == 0 && x-x == 0 && !(float64(float32(y)) == y && oneRounding[name]) {
+		single := float64(float32(y)) == y
+		if k.off != nil && y-y == 0 && x-x == 0 && !(single && oneRounding[name]) {
 			e := k.off(x, y)
 			out.sigma.Data[i] = typical * e // a flush, which is all or nothing, is simulated apart
-			if out.r.Data[i] = e + acc.loses(y); x == 0 {
+			// at 0 kernels have 0, 1 and 1/2, and not all the number next to softplus's ln 2
+			if out.r.Data[i] = e + acc.loses(y); x == 0 && single {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
 			if whole := math.Abs(y) / k.part; k.part > 0 && whole > math.MaxFloat32 {

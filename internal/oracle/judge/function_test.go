@@ -12,6 +12,50 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// TestCancelledActivations: a softplus as x + log(1 + e^-x) and a mish as x (1 - 2/((1 + e^x)^2 + 1)) in float32, as
+// OpenVINO has them, lose what is small below 0, and pass. Ten times their errors fail, and so does what softplus has of
+// 0, ln 2, sixteen places off.
+func TestCancelledActivations(t *testing.T) {
+	single := func(v float64) float64 { return float64(float32(v)) }
+	for op, of := range map[string]func(x float64) float64{
+		"softplus": func(x float64) float64 { return single(x + single(math.Log(single(1+single(math.Exp(-x)))))) },
+		"mish": func(x float64) float64 {
+			e := single(1 + single(math.Exp(x)))
+			return single(x * single(1-single(2/single(single(e*e)+1))))
+		},
+	} {
+		x := tensor.New(fp16.Float32, 40, 60)
+		r := rand.New(rand.NewPCG(5, 7))
+		for i := range x.Data {
+			x.Data[i] = single(4 * r.NormFloat64())
+			if i%9 == 0 {
+				x.Data[i] = 0
+			}
+		}
+		y, wrong := tensor.New(fp16.Float32, 40, 60), tensor.New(fp16.Float32, 40, 60)
+		for i, v := range x.Data {
+			y.Data[i] = of(v)
+			exact := elem.Log1p(elem.Exp(v))
+			if op == "mish" {
+				exact = v * elem.Tanh(exact)
+			}
+			wrong.Data[i] = single(exact + 10*(y.Data[i]-exact))
+		}
+		if a := ask(t, op, "{}", x, y); a.Verdict != Pass {
+			t.Errorf("%s: %s, %s, %v", op, a.Verdict, a.Reason, a.Contract)
+		}
+		if a := ask(t, op, "{}", x, wrong); a.Verdict != Fail {
+			t.Errorf("%s, errors times 10: %s, %v", op, a.Verdict, a.Contract)
+		}
+		if op == "softplus" {
+			y.Data[9] += 16 * fp16.Float32.Ulp(y.Data[9])
+			if a := ask(t, op, "{}", x, y); a.Verdict != Fail {
+				t.Errorf("ln 2 sixteen places off: %s, %v", a.Verdict, a.Contract)
+			}
+		}
+	}
+}
+
 // TestMinusOne: e^x - 1 by a subtraction, as of kernels without expm1, passes after ELU, CELU and SELU of numbers of
 // every size, next to which 1 is all there is of e^x, alone and before what follows; half of the negative ones twice
 // as large fail where float32 tells.
