@@ -10,6 +10,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/oracle/gradient"
 	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/safetensors"
@@ -101,14 +102,15 @@ func TestTorch(t *testing.T) {
 	if err := json.Unmarshal(b, &all); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range all {
+	for i, r := range all {
 		q := r.question(t)
 		got, err := gradient.Check(q)
 		if err != nil || got.Verdict != judge.Pass {
 			t.Errorf("%s, %s: %v, %v", r.File, r.What, err, got)
 			continue
 		}
-		if strings.HasPrefix(r.File, "conv2d") || strings.HasPrefix(r.File, "instance_norm") {
+		if strings.HasPrefix(r.File, "conv2d") || strings.HasPrefix(r.File, "instance_norm") ||
+			!share.All() && i%3 != 0 {
 			continue
 		}
 		name := got.Outputs[0].Name
