@@ -3,9 +3,11 @@ package judge
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -242,6 +244,36 @@ func TestPartlyFlushed(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestLeastPowers: e^x may be 0 below 2^-125.5, and not above.
+func TestLeastPowers(t *testing.T) {
+	for _, c := range []struct {
+		power float64
+		want  string
+	}{{-125.6, Pass}, {-125.2, Fail}} {
+		x, y := tensor.New(fp16.Float32, 8, 40), tensor.New(fp16.Float32, 8, 40)
+		r := rand.New(rand.NewPCG(125, 126))
+		for i := range x.Data {
+			x.Data[i] = fp16.Float32.Round(20 * r.Float64())
+		}
+		for row := range 8 {
+			in, out := x.Data[40*row:][:40], y.Data[40*row:][:40]
+			most := slices.Max(in)
+			in[3] = fp16.Float32.Round(most + (c.power+.05*r.Float64())*math.Ln2)
+			sum := 0.
+			for _, v := range in {
+				sum += elem.Exp(v - most)
+			}
+			for i, v := range in {
+				out[i] = fp16.Float32.Round(elem.Exp(v-most) / sum)
+			}
+			out[3] = 0
+		}
+		if a := ask(t, "softmax", `{"dim":-1}`, x, y); a.Verdict != c.want {
+			t.Errorf("0 for 2^%v: %s, %s", c.power, a.Verdict, a.Reason)
 		}
 	}
 }

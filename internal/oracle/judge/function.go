@@ -236,6 +236,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 			if out.r.Data[i] = e + acc.loses(y); x == 0 && single {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
+			if grows[name] && y >= leastNormal && y < leastPower {
+				out.r.Data[i], out.sigma.Data[i] = max(out.r.Data[i], y), y
+			}
 			if whole := math.Abs(y) / k.part; k.part > 0 && whole > math.MaxFloat32 {
 				out.r.Data[i] = whole
 			}
@@ -267,6 +270,10 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 	release(lo, hi)
 	return []ball{out}, nil
 }
+
+// leastPower is 2^-125.5: below it n is -126 in e^x = 2^n e^r, r within half of ln 2, and libraries that make 2^n of
+// twice 2^(n-1), as OpenVINO, have 0.
+const leastPower = math.Sqrt2 * 0x1p-126
 
 // grows are functions that grow as e^x.
 var grows = map[string]bool{"exp": true, "coarse_exp": true}
