@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/lower"
+	"github.com/refrun/refrun/tensor"
 )
 
 // Claim is the arithmetic that a device says it has.
@@ -34,6 +35,35 @@ func ParseClaim(precision, autocast string) (Claim, error) {
 		err = fmt.Errorf("precision float64: want float32, tf32, float16 or bfloat16")
 	}
 	return Claim{Mode: m}, err
+}
+
+// Own is the claim that a network makes itself: a half precision throughout if most of its results are of that type, as
+// in a file that was converted to it; else float32.
+func Own(g *graph.Graph, inputs []*tensor.Tensor) Claim {
+	claim := Claim{Mode: graph.Mode{Precision: fp16.Float32}}
+	types := make([]graph.Type, len(inputs))
+	for i, x := range inputs {
+		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
+	}
+	p, err := g.Infer(claim.Mode, types...)
+	if err != nil { // which says Check
+		return claim
+	}
+	results, of := 0, map[fp16.Format]int{}
+	for i := range g.Nodes {
+		for _, v := range g.Nodes[i].Out {
+			if f := p.Type(v).Format; f != fp16.Int64 {
+				results++
+				of[f]++
+			}
+		}
+	}
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		if 2*of[f] > results {
+			claim.Pure, claim.Half = true, f
+		}
+	}
+	return claim
 }
 
 // String returns the claim's name, such as bfloat16/autocast-cpu or float16/no-autocast.

@@ -61,6 +61,7 @@ func checkModel(c *cli.Command, m *model.Flags, outputs cli.List, w *checkFlags)
 	if err != nil {
 		return fmt.Errorf("--claim: %w", err)
 	}
+	claimed := w.claim != "" || w.autocast != ""
 	if len(outputs) == 0 && w.layers == "" {
 		return errors.New("--output: missing: want the file of the outputs that the device returned")
 	}
@@ -72,6 +73,9 @@ func checkModel(c *cli.Command, m *model.Flags, outputs cli.List, w *checkFlags)
 	b, _, err := n.Complete(graph.Mode{Precision: fp16.Float32})
 	if err != nil {
 		return err
+	}
+	if !claimed {
+		claim = forward.Own(b.Graph, b.In)
 	}
 	q := forward.Question{Name: filepath.Base(m.Path()), Graph: b.Graph, Inputs: b.In, Claim: claim, Budget: w.budget}
 	if q.Outputs, err = deviceOutputs(n, outputs); err != nil {

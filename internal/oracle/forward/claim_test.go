@@ -1,0 +1,67 @@
+package forward_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
+	"github.com/refrun/refrun/internal/oracle/forward"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestOwn: a network whose results are of a half type claims that type, whatever its inputs are. A device passes then
+// that keeps all of x / sqrt(x^2/10 + 1) in float32 but the end, which the types of the results do not say.
+func TestOwn(t *testing.T) {
+	f := fp16.Float16
+	r := rand.New(rand.NewPCG(1, 2))
+	x, y := tensor.New(f, 40, 50), tensor.New(f, 40, 50)
+	for i := range x.Data {
+		x.Data[i] = f.Round(r.NormFloat64())
+		y.Data[i] = f.Round(x.Data[i] / math.Sqrt(x.Data[i]*x.Data[i]/10+1))
+	}
+	tenth, one := .1, 1.
+	made := func(casts string) *graph.Graph {
+		g := graph.New(nil)
+		in := g.Input("x")
+		v := in
+		if casts != "" {
+			v = g.Add(graph.Cast{Dtype: casts}, "cast", v)
+		}
+		square := g.Add(graph.Binary{Of: pointwise.Mul}, "square", v, v)
+		sum := g.Add(graph.Binary{Of: pointwise.Add, Other: &one}, "sum",
+			g.Add(graph.Binary{Of: pointwise.Mul, Other: &tenth}, "tenth", square))
+		root := g.Add(graph.Binary{Of: pointwise.Pow, Other: ptr(.5)}, "root", sum)
+		v = g.Add(graph.Binary{Of: pointwise.Div}, "y", v, root)
+		if casts != "" {
+			v = g.Add(graph.Cast{Dtype: "float16"}, "back", v)
+		}
+		g.Outputs = []int{v}
+		return g
+	}
+	for casts, want := range map[string]string{"": "float16/no-autocast", "float32": "float32", "bfloat16": "bfloat16/no-autocast"} {
+		g := made(casts)
+		claim := forward.Own(g, []*tensor.Tensor{x})
+		if claim.String() != want {
+			t.Errorf("casts to %q: claim %v, want %s", casts, claim, want)
+		}
+		if casts != "" {
+			continue
+		}
+		for _, c := range []struct {
+			claim  forward.Claim
+			passes bool
+		}{{claim, true}, {forward.Claim{Mode: graph.Mode{Precision: fp16.Float32}}, false}} {
+			a, err := forward.Check(context.Background(), forward.Question{Name: "y", Graph: g,
+				Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{y}, Claim: c.claim})
+			if err != nil || a.Verdict.Passed() != c.passes {
+				t.Errorf("claim %v: %v, %v", c.claim, a.Verdict, err)
+			}
+		}
+	}
+}
+
+func ptr(v float64) *float64 { return &v }
