@@ -65,3 +65,26 @@ func TestOwn(t *testing.T) {
 }
 
 func ptr(v float64) *float64 { return &v }
+
+// TestQuantizedOutput: whole numbers that a network ends in are judged as what they are made of is: a product with the
+// reciprocal of the scale is right, and one more is not.
+func TestQuantizedOutput(t *testing.T) {
+	f := fp16.Float32
+	r := rand.New(rand.NewPCG(3, 4))
+	x, y := tensor.New(f, 300, 10), tensor.New(fp16.Int64, 300, 10)
+	scale := tensor.Of(f, []float64{f.Round(.03)}, 1)
+	for i := range x.Data {
+		x.Data[i] = f.Round(scale.Data[0] * (float64(r.IntN(200)-100) + .5))
+		y.Data[i] = max(-128, min(127, math.RoundToEven(f.Round(x.Data[i]*f.Round(1/scale.Data[0])))))
+	}
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(graph.QuantizeLinear{Dtype: "int8"}, "y", g.Input("x"), g.Constant("scale", scale))}
+	for _, passes := range []bool{true, false} {
+		a, err := forward.Check(context.Background(), forward.Question{Name: "y", Graph: g, Inputs: []*tensor.Tensor{x},
+			Outputs: []*tensor.Tensor{y}, Claim: forward.Claim{Mode: graph.Mode{Precision: f}}})
+		if err != nil || a.Verdict.Passed() != passes {
+			t.Errorf("%v: %s, %v", a.Verdict, a.Reason, err)
+		}
+		y.Data[7] += 2
+	}
+}

@@ -55,11 +55,13 @@ type Question struct {
 	// [Many].
 	Truth func() ([]float64, error)
 
-	built  built // the fault that the graph's steps have, for the question whether it explains the output
-	whole  []int // of a piece: the shape of the whole output
-	offset int   // of a piece: where it begins in it
-	at     []int // of a sample: the row of the output that each row was
-	kept   *again
+	built built // the fault that the graph's steps have, for the question whether it explains the output
+	whole []int // of a piece: the shape of the whole output
+	// integers is set of an output of whole numbers, whose errors are counted in ones.
+	integers bool
+	offset   int   // of a piece: where it begins in it
+	at       []int // of a sample: the row of the output that each row was
+	kept     *again
 	// everywhere takes a rounding of some elements for one of all
 	everywhere bool
 }
@@ -169,6 +171,7 @@ func Check(q Question) (*Report, error) {
 			Reason: fmt.Sprintf("the output has shape %v: it has no element that could be judged", q.Output.Shape)}, nil
 	}
 	if store == fp16.Int64 { // of which every one is a float64 number
+		q.integers = true
 		q.Output = &tensor.Tensor{Format: fp16.Float64, Shape: q.Output.Shape, Data: q.Output.Data}
 	}
 	all := q.Output.Shape

@@ -64,6 +64,12 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 			b.round[v] = rounding{Format: f}
 		}
 		return []int{v}, true
+	case graph.QuantizeLinear:
+		v, is := b.quantize(op, in)
+		return []int{v}, is
+	case graph.DequantizeLinear:
+		v, is := b.dequantize(op, in)
+		return []int{v}, is
 	case graph.VectorNorm:
 		return b.vectorNorm(op, in[0])
 	case graph.Var:
@@ -396,6 +402,10 @@ func Knows(op graph.Op) bool {
 		return true
 	case graph.VectorNorm:
 		return op.Order != 0
+	case graph.QuantizeLinear:
+		return op.BlockSize == 0
+	case graph.DequantizeLinear:
+		return op.BlockSize == 0 && op.Dtype == ""
 	case graph.Unary, graph.Act:
 		_, ok := kernels[nameOf(op)]
 		return ok

@@ -106,7 +106,9 @@ func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial
 	if err := q.withEdges(types, t, kernels, flips); err != nil {
 		return nil, err
 	}
-	t.grain = t.usualFlip(f)
+	if t.grain = t.usualFlip(f); q.integers {
+		t.grain = max(t.grain, 1)
+	}
 	t.expect(f)
 	q.statistics(t)
 	if err := q.scales(types, t); err != nil {

@@ -1,0 +1,99 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestQuantizeLinear: a quotient may be rounded before it is rounded to a whole number, or be a product with the
+// reciprocal: near the middle of two, both are right. One more elsewhere, another zero point, and numbers cut off fail.
+func TestQuantizeLinear(t *testing.T) {
+	type device func(x, scale float64) float64
+	single := fp16.Float32.Round
+	for _, c := range []struct {
+		name   string
+		f      fp16.Format
+		of     device
+		passes bool
+	}{
+		{"exact quotient", fp16.Float32, func(x, s float64) float64 { return math.RoundToEven(x / s) }, true},
+		{"reciprocal", fp16.Float32, func(x, s float64) float64 { return math.RoundToEven(single(x * single(1/s))) }, true},
+		{"cut off", fp16.Float32, func(x, s float64) float64 { return math.Trunc(x / s) }, false},
+		{"up from the middle", fp16.Float32, func(x, s float64) float64 { return math.Floor(x/s + .5) }, false},
+		{"exact quotient", fp16.Float16, func(x, s float64) float64 { return math.RoundToEven(x / s) }, true},
+		{"stored quotient", fp16.Float16, func(x, s float64) float64 { return math.RoundToEven(fp16.Float16.Round(x / s)) }, true},
+		{"scale in bfloat16", fp16.Float16, func(x, s float64) float64 { return math.RoundToEven(x / fp16.BFloat16.Round(s)) }, false},
+	} {
+		for _, axis := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(7, 8))
+			x, y := tensor.New(c.f, 500, 4), tensor.New(fp16.Int64, 500, 4)
+			scale, zero := tensor.New(c.f), tensor.New(fp16.Int64)
+			if axis {
+				scale, zero = tensor.New(c.f, 4), tensor.New(fp16.Int64, 4)
+			}
+			for k := range scale.Data {
+				if scale.Data[k], zero.Data[k] = c.f.Round(.03+.01*float64(k)), float64(128-k); c.name == "up from the middle" {
+					scale.Data[k] = math.Ldexp(1, -5-k) // whose quotients are exact by every method
+				}
+			}
+			for i := range x.Data {
+				k := i % 4 % len(scale.Data)
+				x.Data[i] = c.f.Round(r.NormFloat64())
+				if i%3 == 0 { // beside the middle
+					x.Data[i] = c.f.Round(scale.Data[k] * (float64(r.IntN(40)) + .5))
+				}
+				if i%48 == 0 {
+					x.Data[i] = 50 * r.NormFloat64()
+					x.Data[i] = c.f.Round(x.Data[i])
+				}
+				y.Data[i] = max(0, min(255, c.of(x.Data[i], scale.Data[k])+zero.Data[k]))
+			}
+			g := graph.New(nil)
+			g.Outputs = []int{g.Add(graph.QuantizeLinear{Quantization: graph.Quantization{Axis: 1}, Dtype: "uint8"}, "y",
+				g.Input("x"), g.Input("scale"), g.Input("zero"))}
+			ask := func() string {
+				a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, scale, zero}, Output: y})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Verdict
+			}
+			if v := ask(); (v == Pass) != c.passes {
+				t.Errorf("%s, %v, axis %v: %s", c.name, c.f, axis, v)
+			}
+			if y.Data[5]++; c.passes && ask() != Fail {
+				t.Errorf("%s, %v, axis %v: one more passes", c.name, c.f, axis)
+			}
+		}
+	}
+}
+
+// TestDequantizeLinear: (x - zero) scale is exact but for its product; without the zero point it is wrong.
+func TestDequantizeLinear(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		x, y := tensor.New(fp16.Int64, 4, 50), tensor.New(fp16.Float32, 4, 50)
+		scale := tensor.Of(fp16.Float32, []float64{fp16.Float32.Round(.03)}, 1)
+		zero := tensor.Of(fp16.Int64, []float64{7}, 1)
+		for i := range x.Data {
+			x.Data[i] = float64(i - 100)
+			y.Data[i] = fp16.Float32.Round((x.Data[i] - 7) * scale.Data[0])
+			if forgets {
+				y.Data[i] = fp16.Float32.Round(x.Data[i] * scale.Data[0])
+			}
+		}
+		g := graph.New(nil)
+		g.Outputs = []int{g.Add(graph.DequantizeLinear{}, "y", g.Input("x"), g.Input("scale"), g.Input("zero"))}
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, scale, zero}, Output: y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (a.Verdict == Pass) == forgets {
+			t.Errorf("forgets the zero point %v: %s, %s", forgets, a.Verdict, a.Reason)
+		}
+	}
+}
