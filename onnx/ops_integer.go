@@ -145,6 +145,29 @@ func opQLinearMatMul(c *call) []int {
 	return one(c.quantized(c.times(sum, scale), c.arg(6), c.optional(7), Uint8))
 }
 
+// opQGemm is the product of what two matrices stand for, turned or not, and a bias in units of the product of the scales:
+// quantized, or in float32 if there is no scale for it.
+func opQGemm(c *call) []int {
+	c.whole(0, 2, 3, 5, 6, 8)
+	a, b, alpha := c.arg(0), c.arg(3), c.float("alpha", 1)
+	if c.flag("transA") {
+		a = c.add(graph.Transpose{A: 0, B: 1}, a)
+	}
+	if c.flag("transB") {
+		b = c.add(graph.Transpose{A: 0, B: 1}, b)
+	}
+	sum := c.wholeProduct(a, c.optional(2), b, c.optional(5))
+	if bias := c.optional(6); bias >= 0 {
+		sum = c.add(graph.Addition, sum, c.centered(bias, absent))
+	}
+	scale := c.times(c.cast(c.arg(1), Float64), c.cast(c.arg(4), Float64))
+	v := c.times(sum, c.add(graph.Binary{Of: pointwise.Mul, Other: &alpha}, scale))
+	if c.optional(7) < 0 {
+		return one(c.cast(v, Float32))
+	}
+	return one(c.quantized(v, c.arg(7), c.optional(8), Uint8))
+}
+
 // opQLinearConv has a bias of whole numbers, in units of the product of the scales.
 func opQLinearConv(c *call) []int {
 	c.whole(0, 2, 3, 5, 7, 8)
@@ -260,6 +283,6 @@ func quantizedOperations() map[string]mapping {
 		"QLinearSoftmax": quantizedUnary(quantizedSoftmax), "QLinearConcat": opQLinearConcat,
 		"QLinearGlobalAveragePool": quantizedUnary(quantizedGlobal), "QLinearAveragePool": quantizedUnary(quantizedAverage),
 		"MatMulIntegerToFloat": opMatMulIntegerToFloat, "DynamicQuantizeMatMul": opDynamicQuantizeMatMul,
-		"DynamicQuantizeLSTM": opDynamicQuantizeLSTM,
+		"DynamicQuantizeLSTM": opDynamicQuantizeLSTM, "QGemm": opQGemm,
 	}
 }

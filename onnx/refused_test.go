@@ -100,6 +100,8 @@ var oddNodes = []struct {
 	{oddNode("QLinearMatMul"), []oddInput{i8(3, 4), f32(3), i8(3), i8(4, 5), f32(5), i8(5), f32(), i8()}, 1},
 	{oddNode("QLinearConv"),
 		[]oddInput{i8(1, 2, 5, 5), f32(), i8(), i8(4, 2, 3, 3), f32(4), i8(4), f32(), i8(), {onnx.Int32, []int{4}}}, 1},
+	{oddNode(contrib+"QGemm", intOf("transB", 1)),
+		[]oddInput{i8(3, 4), f32(), i8(), i8(5, 4), f32(5), i8(5), {onnx.Int32, []int{5}}, f32(), i8()}, 1},
 	{oddNode(contrib + "QLinearAdd"), []oddInput{i8(3, 4), f32(), i8(), i8(4), f32(), i8(), f32(), i8()}, 1},
 	{oddNode(contrib + "QLinearSigmoid"), []oddInput{i8(3, 4), f32(), i8(), f32(), i8()}, 1},
 	{oddNode(contrib + "QLinearGlobalAveragePool"), []oddInput{i8(1, 3, 4, 4), f32(), i8(), f32(), i8()}, 1},

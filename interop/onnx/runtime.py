@@ -59,6 +59,9 @@ def integers(k):
     yield of("QLinearConv", dict(x=image, X_scale=scale(), X_zero=zero(s), W=weights(6, 2, 3, 3), W_scale=scale(*([6] * each)),
                                  W_zero=np.zeros(6, np.int8) if each else np.int8(2), Y_scale=scale(by=0.2), Y_zero=zero(s),
                                  B=rng.integers(-500, 500, 6).astype(np.int32)), "", group=2, pads=[1, 1, 1, 0], strides=[1 + k % 2, 1])
+    yield of("QGemm", dict(a=quantized(m, inner, signed=s), A_scale=scale(), A_zero=zero(s), b=weights(n, inner), B_scale=scale(*([n] * each)),
+                           B_zero=np.zeros(n, np.int8) if each else np.int8(3), C=rng.integers(-500, 500, n).astype(np.int32), Y_scale=scale(by=0.5),
+                           Y_zero=zero(s)), transB=1, alpha=1.0 + k % 2)
     for op in ("QLinearAdd", "QLinearMul"):
         yield of(op, dict(pair, Y_scale=scale(by=0.1), Y_zero=zero(s)))
     yield of("QLinearSigmoid", unit)

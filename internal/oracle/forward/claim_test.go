@@ -42,7 +42,8 @@ func TestOwn(t *testing.T) {
 		g.Outputs = []int{v}
 		return g
 	}
-	for casts, want := range map[string]string{"": "float16/no-autocast", "float32": "float32", "bfloat16": "bfloat16/no-autocast"} {
+	for casts, want := range map[string]string{"": "float16/no-autocast", "float32": "float32",
+		"bfloat16": "bfloat16/no-autocast"} {
 		g := made(casts)
 		claim := forward.Own(g, []*tensor.Tensor{x})
 		if claim.String() != want {

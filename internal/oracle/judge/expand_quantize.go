@@ -3,6 +3,7 @@ package judge
 import (
 	"slices"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/pointwise"
 )
@@ -20,19 +21,24 @@ func (b *builder) quantize(op graph.QuantizeLinear, in []int) (int, bool) {
 		v = b.step("shifted", plus, v, b.spread(op.Quantization, in, 2))
 	}
 	v = b.step("held", graph.Unary{Func: clip(to.Range())}, v)
-	return b.step("output", graph.Cast{Dtype: "int64"}, v), true // which holds what the type holds, and an interval about it
+	// int64 holds what the type holds, and an interval about it
+	return b.step("output", graph.Cast{Dtype: "int64"}, v), true
 }
 
 // dequantize is (x - zero) scale.
 func (b *builder) dequantize(op graph.DequantizeLinear, in []int) (int, bool) {
-	if op.BlockSize > 0 || op.Dtype != "" {
+	if op.BlockSize > 0 {
 		return 0, false
 	}
 	v := in[0]
 	if len(in) > 2 {
 		v = b.step("difference", sub, v, b.spread(op.Quantization, in, 2))
 	}
-	return b.step("output", mul, b.step("number", graph.Cast{Dtype: "float64"}, v), b.spread(op.Quantization, in, 1)), true
+	v = b.step("output", mul, b.step("number", graph.Cast{Dtype: "float64"}, v), b.spread(op.Quantization, in, 1))
+	if f, err := fp16.ParseFormat(op.Dtype); err == nil && f.Half() {
+		b.round[v] = rounding{Format: f}
+	}
+	return v, true
 }
 
 // spread is a scale or a zero point in a shape that broadcasts: one number, or a list along an axis.

@@ -13,8 +13,8 @@ import (
 )
 
 // TestCancelledActivations: a softplus as x + log(1 + e^-x) and a mish as x (1 - 2/((1 + e^x)^2 + 1)) in float32, as
-// OpenVINO has them, lose what is small below 0, and pass. Ten times their errors fail, and so does what softplus has of
-// 0, ln 2, sixteen places off.
+// OpenVINO has them, lose what is small below 0, and pass, with the number next to ln 2 at 0. Ten times their errors
+// fail, and so does ln 2 sixteen places off.
 func TestCancelledActivations(t *testing.T) {
 	single := func(v float64) float64 { return float64(float32(v)) }
 	for op, of := range map[string]func(x float64) float64{

@@ -405,7 +405,7 @@ func Knows(op graph.Op) bool {
 	case graph.QuantizeLinear:
 		return op.BlockSize == 0
 	case graph.DequantizeLinear:
-		return op.BlockSize == 0 && op.Dtype == ""
+		return op.BlockSize == 0
 	case graph.Unary, graph.Act:
 		_, ok := kernels[nameOf(op)]
 		return ok

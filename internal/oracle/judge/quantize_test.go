@@ -22,12 +22,15 @@ func TestQuantizeLinear(t *testing.T) {
 		passes bool
 	}{
 		{"exact quotient", fp16.Float32, func(x, s float64) float64 { return math.RoundToEven(x / s) }, true},
-		{"reciprocal", fp16.Float32, func(x, s float64) float64 { return math.RoundToEven(single(x * single(1/s))) }, true},
+		{"reciprocal", fp16.Float32,
+			func(x, s float64) float64 { return math.RoundToEven(single(x * single(1/s))) }, true},
 		{"cut off", fp16.Float32, func(x, s float64) float64 { return math.Trunc(x / s) }, false},
 		{"up from the middle", fp16.Float32, func(x, s float64) float64 { return math.Floor(x/s + .5) }, false},
 		{"exact quotient", fp16.Float16, func(x, s float64) float64 { return math.RoundToEven(x / s) }, true},
-		{"stored quotient", fp16.Float16, func(x, s float64) float64 { return math.RoundToEven(fp16.Float16.Round(x / s)) }, true},
-		{"scale in bfloat16", fp16.Float16, func(x, s float64) float64 { return math.RoundToEven(x / fp16.BFloat16.Round(s)) }, false},
+		{"stored quotient", fp16.Float16,
+			func(x, s float64) float64 { return math.RoundToEven(fp16.Float16.Round(x / s)) }, true},
+		{"scale in bfloat16", fp16.Float16,
+			func(x, s float64) float64 { return math.RoundToEven(x / fp16.BFloat16.Round(s)) }, false},
 	} {
 		for _, axis := range []bool{false, true} {
 			r := rand.New(rand.NewPCG(7, 8))
@@ -87,7 +90,8 @@ func TestDequantizeLinear(t *testing.T) {
 			}
 		}
 		g := graph.New(nil)
-		g.Outputs = []int{g.Add(graph.DequantizeLinear{}, "y", g.Input("x"), g.Input("scale"), g.Input("zero"))}
+		g.Outputs = []int{g.Add(graph.DequantizeLinear{Dtype: "float32"}, "y", g.Input("x"), g.Input("scale"),
+			g.Input("zero"))}
 		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, scale, zero}, Output: y})
 		if err != nil {
 			t.Fatal(err)
