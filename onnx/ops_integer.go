@@ -145,8 +145,8 @@ func opQLinearMatMul(c *call) []int {
 	return one(c.quantized(c.times(sum, scale), c.arg(6), c.optional(7), Uint8))
 }
 
-// opQGemm is the product of what two matrices stand for, turned or not, and a bias in units of the product of the scales:
-// quantized, or in float32 if there is no scale for it.
+// opQGemm is the product of what two matrices stand for, transposed or not, and a bias in units of the product of the
+// scales: quantized, or in float32 if there is no scale for it.
 func opQGemm(c *call) []int {
 	c.whole(0, 2, 3, 5, 6, 8)
 	a, b, alpha := c.arg(0), c.arg(3), c.float("alpha", 1)

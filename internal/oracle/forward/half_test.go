@@ -180,8 +180,8 @@ func TestONNXRuntimeFloat16(t *testing.T) {
 	onnxRuntime(t, "float16", "float16", "none", map[string]bool{"right": true, "wrong": false})
 }
 
-// TestONNXRuntimeQuantized: a network that is quantized to 8 bits, which ONNX Runtime evaluates by whole numbers, passes:
-// where a quotient is near the middle of two whole numbers either is right, and all that follows of it. Two quanta fail.
+// TestONNXRuntimeQuantized: a network that is quantized to 8 bits passes, which ONNX Runtime evaluates by whole numbers.
+// Where a quotient is near the middle of two, either is right, and all that follows from it. Two quanta fail.
 func TestONNXRuntimeQuantized(t *testing.T) {
 	onnxRuntime(t, "quantized", "float32", "", map[string]bool{"right": true, "wrong": false})
 }
