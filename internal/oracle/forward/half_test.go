@@ -180,8 +180,8 @@ func TestONNXRuntimeFloat16(t *testing.T) {
 	onnxRuntime(t, "float16", "float16", "none", map[string]bool{"right": true, "wrong": false})
 }
 
-// TestONNXRuntimeQuantized: a network that is quantized to 8 bits passes, which ONNX Runtime evaluates by whole numbers.
-// Where a quotient is near the middle of two, either is right, and all that follows from it. Two quanta fail.
+// TestONNXRuntimeQuantized: ONNX Runtime evaluates a network of 8 bits by whole numbers, and passes. Where a quotient
+// is near the middle of two, either is right, and all that follows from it. Two quanta fail.
 func TestONNXRuntimeQuantized(t *testing.T) {
 	onnxRuntime(t, "quantized", "float32", "", map[string]bool{"right": true, "wrong": false})
 }
