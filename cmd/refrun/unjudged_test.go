@@ -8,8 +8,8 @@ import (
 	"github.com/refrun/refrun/cmd/refrun/internal/clitest"
 )
 
-// TestUnjudgedExit: an output that nothing is held against has exit code 3, of a network beside a layer that
-// is right and of a kernel, and is named before anything else; one of PReLU is judged.
+// TestUnjudgedExit: an output that nothing is held against has exit code 3, of a network and of a kernel, and is named
+// before anything else; those of quantized networks and of PReLU are judged.
 func TestUnjudgedExit(t *testing.T) {
 	t.Parallel()
 	file := func(name string) string { return filepath.Join("testdata", "unjudged", name) }
@@ -20,7 +20,9 @@ func TestUnjudgedExit(t *testing.T) {
 		code int
 		args []string
 	}{
-		{"UNJUDGED xd: dequantize_linear: ", 3, []string{"check", "--onnx", file("qdq.onnx"), "--input",
+		{"UNJUDGED y: lp_pool", 3, []string{"check", "--onnx", file("pool.onnx"), "--input", file("pool_x.npz"), "--output",
+			file("pool_y.npz")}},
+		{"y is the first wrong layer", 1, []string{"check", "--onnx", file("qdq.onnx"), "--input",
 			"x=" + file("x.npy"), "--output", file("out_y_wrong.npz"), "--layers", file("layers.npz")}},
 		{"output: linalg_vector_norm: it is not known", 3,
 			[]string{"kernel", norm, "--op", "linalg_vector_norm", "--attr", "ord=0", "--attr", "dim=1"}},
