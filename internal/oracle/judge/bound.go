@@ -221,10 +221,19 @@ func spread(op graph.Op, in []ball, out []*tensor.Tensor, most bool) ([]ball, er
 		r.Of = "amax" // of amin too
 		op = r
 	}
-	radii := make([]*tensor.Tensor, len(in))
+	radii, integers := make([]*tensor.Tensor, len(in)), slices.ContainsFunc(in, ball.otherInteger)
 	for k, b := range in {
-		if radii[k] = b.radius(); radii[k] == nil {
+		switch {
+		case !chooses(op, k) && integers && b.r == nil:
+			radii[k] = fresh(fp16.Float64, b.v.Shape...)
+		case chooses(op, k) && b.otherInteger(): // then another number is moved
+			return nil, fmt.Errorf("%s by integers that are not exact: %w", op.Name(), errNotJudged)
+		case chooses(op, k):
 			radii[k] = b.v
+		default:
+			if radii[k] = b.radius(); radii[k] == nil {
+				radii[k] = b.v
+			}
 		}
 	}
 	moved, err := apply(op, radii...)
@@ -232,11 +241,29 @@ func spread(op graph.Op, in []ball, out []*tensor.Tensor, most bool) ([]ball, er
 		return nil, err
 	}
 	for k := range all {
-		if out[k].Format != fp16.Int64 {
+		if out[k].Format != fp16.Int64 || integers {
 			all[k].r = moved[k]
 		}
 	}
 	return all, nil
+}
+
+// chooses reports whether an input says which numbers are moved: by their places, or by truth values.
+func chooses(op graph.Op, k int) bool {
+	switch op.Name() {
+	case "gather", "index_select", "embedding", "index", "gather_nd":
+		return k > 0
+	case "scatter", "scatter_nd":
+		return k == 1
+	case "where":
+		return k == 0
+	}
+	return false
+}
+
+// otherInteger reports whether these are integers of which some may be others.
+func (b ball) otherInteger() bool {
+	return b.v.Format == fp16.Int64 && b.r != nil && slices.ContainsFunc(b.r.Data, func(r float64) bool { return r > 0 })
 }
 
 // magnitudes are |v| + r.

@@ -69,6 +69,7 @@ func evaluate(
 		if of := jump(n.Op); of != nil && flips && out[0].r != nil && balls[n.In[0]].r != nil {
 			in := n.In[0]
 			beside = flipped(of, sims[kernels].of[in], sims[:kernels], in, balls[in])
+			beside.Format = out[0].v.Format // an index stays one
 		}
 		every := sims
 		if flusher != nil {
