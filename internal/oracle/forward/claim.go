@@ -46,7 +46,7 @@ func Own(g *graph.Graph, inputs []*tensor.Tensor) Claim {
 		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
 	}
 	p, err := g.Infer(claim.Mode, types...)
-	if err != nil { // which says Check
+	if err != nil { // which Check reports
 		return claim
 	}
 	results, of := 0, map[fp16.Format]int{}

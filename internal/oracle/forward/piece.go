@@ -104,9 +104,8 @@ type answer struct {
 // that, or if it is not near it. Why it fails is asked once, under the claim's own, if it keeps none.
 func (q *Question) judge(p *piece) answer {
 	if p.got.Format == fp16.Int64 {
-		equal := p.equal()
-		if known := func(n graph.Node) bool { return judge.Knows(n.Op) }; equal.err != nil ||
-			equal.Verdict == judge.Pass || slices.ContainsFunc(p.graph.Nodes, func(n graph.Node) bool { return !known(n) }) {
+		equal, unknown := p.equal(), func(n graph.Node) bool { return !judge.Knows(n.Op) }
+		if equal.err != nil || equal.Verdict == judge.Pass || slices.ContainsFunc(p.graph.Nodes, unknown) {
 			return equal
 		}
 	}
@@ -164,7 +163,7 @@ func (q *Question) usual(p *piece, own lower.Contract) (float64, bool) {
 	return j.Each[0].Squares, j.Each[0].Usual()
 }
 
-// equal holds whole numbers and truths to what they are: of the device's own numbers there is one answer.
+// equal holds whole numbers and truths to what exact arithmetic makes of the device's own numbers.
 func (p *piece) equal() answer {
 	want, err := lower.Exact(p.graph, p.inputs, nil)
 	if err != nil {

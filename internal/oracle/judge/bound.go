@@ -226,7 +226,7 @@ func spread(op graph.Op, in []ball, out []*tensor.Tensor, most bool) ([]ball, er
 		switch {
 		case !chooses(op, k) && integers && b.r == nil:
 			radii[k] = fresh(fp16.Float64, b.v.Shape...)
-		case chooses(op, k) && b.otherInteger(): // then another number is moved
+		case chooses(op, k) && b.otherInteger(): // another choice may be right as well
 			return nil, fmt.Errorf("%s by integers that are not exact: %w", op.Name(), errNotJudged)
 		case chooses(op, k):
 			radii[k] = b.v

@@ -9,8 +9,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestComputedIndex: nothing is held against what computed places choose, where another place is right as well; the
-// integers themselves are judged, wherever they are moved to.
+// TestComputedIndex: nothing is held against what computed places choose, where another place is right as well. Where
+// no other is, it is judged, although some faults take an index out of its range. The integers themselves are judged,
+// wherever they are moved to.
 func TestComputedIndex(t *testing.T) {
 	table, of := tensor.New(fp16.Float32, 10), tensor.New(fp16.Float32, 4, 8)
 	for i := range table.Data {
@@ -28,6 +29,19 @@ func TestComputedIndex(t *testing.T) {
 	_, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{table, of}, Output: y})
 	if !errors.Is(err, ErrNotJudged) {
 		t.Errorf("what places choose: %v", err)
+	}
+	for i := range of.Data { // far from another place
+		of.Data[i] += .5
+	}
+	for _, want := range []string{Pass, Fail} {
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{table, of}, Output: y})
+		if err != nil || a.Verdict != want {
+			t.Errorf("places that are certain: %+v, %v: want %s", a, err, want)
+		}
+		y.Data[2]++
+	}
+	for i := range of.Data {
+		of.Data[i] -= .5
 	}
 	g = graph.New(nil)
 	mean = g.Add(graph.Reduction{Of: "mean", Axes: graph.Ints{1}}, "mean", g.Input("of"))

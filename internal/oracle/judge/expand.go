@@ -86,7 +86,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 		rounded := *n
 		if f, is := form.narrow(n.Op); is {
 			if rounded.Op = withScalars(n.Op, f); form.Reciprocal {
-				rounded.Op, _ = byReciprocal(rounded.Op, f)
+				rounded.Op = byReciprocal(rounded.Op, f)
 			}
 			for k, v := range n.In {
 				if given := g.Values[v].Const != nil || slices.Contains(g.Inputs, v); given &&

@@ -15,13 +15,13 @@ func (b *builder) quantize(op graph.QuantizeLinear, in []int) (int, bool) {
 	if err != nil || op.BlockSize > 0 {
 		return 0, false
 	}
-	q := b.may(true, b.step("quotient", div, in[0], b.spread(op.Quantization, in, 1)))
+	q := b.may(true, b.step("quotient", div, in[0], b.along(op.Quantization, in, 1)))
 	v := b.step("rounded", unary("round"), q)
 	if len(in) > 2 {
-		v = b.step("shifted", plus, v, b.spread(op.Quantization, in, 2))
+		v = b.step("shifted", plus, v, b.along(op.Quantization, in, 2))
 	}
 	v = b.step("held", graph.Unary{Func: clip(to.Range())}, v)
-	// int64 holds what the type holds, and an interval about it
+	// in int64, in which an interval about the ends of the type fits too
 	return b.step("output", graph.Cast{Dtype: "int64"}, v), true
 }
 
@@ -32,17 +32,17 @@ func (b *builder) dequantize(op graph.DequantizeLinear, in []int) (int, bool) {
 	}
 	v := in[0]
 	if len(in) > 2 {
-		v = b.step("difference", sub, v, b.spread(op.Quantization, in, 2))
+		v = b.step("difference", sub, v, b.along(op.Quantization, in, 2))
 	}
-	v = b.step("output", mul, b.step("number", graph.Cast{Dtype: "float64"}, v), b.spread(op.Quantization, in, 1))
+	v = b.step("output", mul, b.step("number", graph.Cast{Dtype: "float64"}, v), b.along(op.Quantization, in, 1))
 	if f, err := fp16.ParseFormat(op.Dtype); err == nil && f.Half() {
 		b.round[v] = rounding{Format: f}
 	}
 	return v, true
 }
 
-// spread is a scale or a zero point in a shape that broadcasts: one number, or a list along an axis.
-func (b *builder) spread(q graph.Quantization, in []int, k int) int {
+// along is a scale or a zero point in a shape that broadcasts: one number, or a list along an axis.
+func (b *builder) along(q graph.Quantization, in []int, k int) int {
 	n, axis := len(b.in[0].Shape), q.Axis
 	if axis < 0 {
 		axis += n

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -82,16 +81,17 @@ func (q *Question) effect(types []graph.Type, c Contract, f built) ([]float64, e
 	if _, err := b.values(c.Round); err != nil { // the fault took the step away
 		return nil, nil
 	}
-	return q.madeWith(f, c)
+	return q.madeWith(f, c), nil
 }
 
-// madeWith is what the steps make with a fault that they can have.
-func (q *Question) madeWith(f built, c Contract) ([]float64, error) {
+// madeWith is what the steps make with a fault that they can have; nil if they make nothing. They may be too large to
+// be tried, or the fault may take an index out of its range, which says nothing about the output.
+func (q *Question) madeWith(f built, c Contract) []float64 {
 	y, err := q.with(f).made(c)
-	if errors.Is(err, errNotJudged) { // too large to be tried
-		return nil, nil
+	if err != nil {
+		return nil
 	}
-	return y, err
+	return y
 }
 
 // outputs are faults of the output as a whole that any kernel may have.
@@ -172,11 +172,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		}
 	}
 	for _, f := range q.roundings(t, q.Narrow) {
-		faulty, err := q.madeWith(f, t.Contract)
-		if err != nil {
-			return err
-		}
-		if faulty != nil {
+		if faulty := q.madeWith(f, t.Contract); faulty != nil {
 			consider(f.id, faulty, shown)
 		}
 	}

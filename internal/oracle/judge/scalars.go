@@ -22,17 +22,15 @@ func withScalars(op graph.Op, f fp16.Format) graph.Op {
 	return rounded
 }
 
-// byReciprocal is a quotient by a scalar as a product with its reciprocal in a format, which another is if the format
-// lacks it; another operation is itself.
-func byReciprocal(op graph.Op, f fp16.Format) (product graph.Op, another bool) {
+// byReciprocal is a quotient by a scalar as a product with its reciprocal in a format; another operation is itself.
+func byReciprocal(op graph.Op, f fp16.Format) graph.Op {
 	o, is := op.(graph.Binary)
 	if !is || o.Of != pointwise.Div || o.Other == nil {
-		return op, false
+		return op
 	}
-	of := *o.Other
-	by := f.Round(1 / of)
+	by := f.Round(1 / *o.Other)
 	o.Of, o.Other = pointwise.Mul, &by
-	return o, by*of != 1
+	return o
 }
 
 // sameScalars reports whether a format has all scalars of an operation.

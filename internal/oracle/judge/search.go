@@ -208,7 +208,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Scalars: q.Narrow.String() + butOf + "products"})
 			}
 		}
-		if _, divides := byReciprocal(n.Op, q.Narrow); divides && q.Narrow.Half() {
+		if b, is := n.Op.(graph.Binary); is && b.Of == pointwise.Div && b.Other != nil && q.Narrow.Half() {
 			forms = append(forms, Form{Scalars: q.Narrow.String(), Reciprocal: true})
 		}
 		if q.Narrow.Half() && stepwise(n.Op) && !wide {
