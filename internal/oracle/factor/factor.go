@@ -126,24 +126,35 @@ func (q Question) trial() (*trial, error) {
 	}
 	format := q.Outputs[0].Format
 	for _, t := range slices.Concat(q.Inputs, q.Outputs) {
-		if t.Format == fp16.Int64 {
+		if t.Format == fp16.Int64 && !q.pivots(t) {
 			return nil, fmt.Errorf("whole numbers of shape %v: want float32, float64 or a half type", t.Shape)
 		}
 	}
 	t := &trial{Question: q, arithmetic: computed(format), limit: likely(elements)}
 	last := q.Outputs[len(q.Outputs)-1].Shape
 	axes := 2
-	if q.Spec.vector || slices.Contains([]string{"eigvalsh", "svdvals"}, q.Spec.Op) {
+	switch q.Spec.Op {
+	case "eigvalsh", "svdvals", "lu_factor":
+		axes = 1
+	case "det", "slogdet", "logdet":
+		axes = 0
+	}
+	if q.Spec.vector {
 		axes = 1
 	}
 	t.batch = last[:len(last)-axes]
 	return t, nil
 }
 
+// pivots reports whether a tensor has exchanges of rows.
+func (q Question) pivots(t *tensor.Tensor) bool {
+	return q.Spec.Op == "lu_factor" && t == q.Outputs[1] || q.Spec.Op == "lu_solve" && t == q.Inputs[2]
+}
+
 // run judges each matrix of the batch.
 func (t *trial) run() {
 	for t.place = range tensor.Size(t.batch) {
-		in := t.matrices(t.Inputs, t.Spec.vector)
+		in := t.matrices(t.Inputs)
 		if slices.ContainsFunc(in, func(m matrix) bool { return !m.finite() || m.extreme() }) {
 			t.unjudged++
 			continue
@@ -153,9 +164,10 @@ func (t *trial) run() {
 }
 
 // matrices are those of tensors at this place of the batch.
-func (t *trial) matrices(of []*tensor.Tensor, vector bool) (all []matrix) {
+func (t *trial) matrices(of []*tensor.Tensor) (all []matrix) {
 	for k, x := range of {
-		all = append(all, stacked(x, vector && k == len(of)-1).of(t.place, t.batch))
+		vector := t.pivots(x) || t.Spec.vector && (k == 1 || x == t.Outputs[0])
+		all = append(all, stacked(x, vector).of(t.place, t.batch))
 	}
 	return all
 }
@@ -167,7 +179,8 @@ func (t *trial) one(in []matrix) {
 		n := v.Shape[len(v.Shape)-1]
 		return v.Data[t.place*n : (t.place+1)*n]
 	}
-	out := func(k int) matrix { return t.matrices(t.Outputs[k:k+1], t.Spec.vector)[0] }
+	out := func(k int) matrix { return t.matrices(t.Outputs[k : k+1])[0] }
+	value := func(k int) float64 { return t.Outputs[k].Data[t.place] }
 	switch t.Spec.Op {
 	case "cholesky":
 		t.cholesky(in[0], out(0))
@@ -191,6 +204,34 @@ func (t *trial) one(in []matrix) {
 		t.svd(in[0], out(0), values(1), out(2))
 	case "svdvals":
 		t.singular(in[0], values(0))
+	case "lu":
+		if !t.Spec.Pivot {
+			t.lu(in[0], matrix{}, out(0), out(1))
+		} else {
+			t.lu(in[0], out(0), out(1), out(2))
+		}
+	case "lu_factor":
+		t.packed(in[0], out(0), out(1))
+	case "lu_solve":
+		if order, ok := exchanged(in[2], in[0].rows); ok {
+			a, squares := unpacked(in[0], order)
+			t.solveBy(a, squares, in[1], out(0))
+		} else {
+			t.unjudged++
+		}
+	case "cholesky_solve":
+		l := in[0]
+		if t.Spec.Upper {
+			l = l.transposed()
+		}
+		a, squares := squared(l)
+		t.solveBy(a, squares, in[1], out(0))
+	case "det":
+		t.det(in[0], value(0))
+	case "slogdet":
+		t.slogdet(in[0], value(0), value(1))
+	case "logdet":
+		t.logdet(in[0], value(0))
 	}
 }
 
@@ -324,8 +365,12 @@ func (s *Spec) why() string {
 	switch s.Op {
 	case "cholesky":
 		return "the matrix is not positive definite, or has NaN, infinite or extreme numbers"
-	case "solve", "inv", "solve_triangular", "triangular_solve":
+	case "solve", "inv", "solve_triangular", "triangular_solve", "lu_solve", "cholesky_solve":
 		return "the matrix is singular, or there are NaN, infinite or extreme numbers, or what is right overflows"
+	case "lu", "lu_factor":
+		return "a pivot is 0 but for roundings, or there are NaN, infinite or extreme numbers, or what is right overflows"
+	case "det", "slogdet", "logdet":
+		return "the matrix is singular to roundings, or has NaN, infinite or extreme numbers, or what is right overflows"
 	}
 	return "the matrix has NaN, infinite or extreme numbers"
 }

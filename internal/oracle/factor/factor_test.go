@@ -78,12 +78,54 @@ func questions(rng *rand.Rand, kind string, n int, f, store fp16.Format) (all []
 	return all
 }
 
+// determined are questions of eliminations and determinants.
+func determined(rng *rand.Rand, kind string, n int, f, store fp16.Format) (all []made) {
+	c, x, b := in(f), drawn(rng, kind, n, n), drawn(rng, "normal", n, 3)
+	of := func(m matrix) *tensor.Tensor { return stored(fp16.Float32, m) }
+	put := func(m matrix) *tensor.Tensor { return stored(store, m) }
+	one := func(v float64) *tensor.Tensor { return tensor.Of(store, []float64{store.Round(v)}) }
+	add := func(op, attributes string, in tensors, out ...*tensor.Tensor) {
+		all = append(all, made{op, attributes, in, out})
+	}
+	lu, pivots := in(fp16.Float32).lu(x, true)
+	y := c.upper(lu, c.lower(lu, exchange(b, pivots), true), false)
+	add("lu_solve", `{}`, tensors{of(lu), of(b), counted(pivots)}, put(y))
+	turned := tensors{of(lu), of(b.transposed()), counted(pivots)}
+	add("lu_solve", `{"left": false, "adjoint": true}`, turned, put(y.transposed()))
+	l := in(fp16.Float32).cholesky(definite(rng, kind, n))
+	y = c.upper(l.transposed(), c.lower(l, b, false), false)
+	add("cholesky_solve", `{}`, tensors{of(l), of(b)}, put(y))
+	add("cholesky_solve", `{"upper": true}`, tensors{of(l.transposed()), of(b)}, put(y))
+	if _, sign, _ := c.det(x); sign < 0 && n > 1 {
+		swap(x, 0, 1)
+	}
+	det, sign, log := c.det(x)
+	add("det", `{}`, tensors{of(x)}, one(det))
+	add("slogdet", `{}`, tensors{of(x)}, one(sign), one(log))
+	if sign < 0 {
+		log = math.NaN()
+	}
+	add("logdet", `{}`, tensors{of(x)}, one(log))
+	for _, m := range []int{n, n + 5, max(1, n/2)} {
+		a := drawn(rng, kind, m, n)
+		lu, pivots := c.lu(a, true)
+		p, l, u := split(lu, pivots)
+		add("lu", `{}`, tensors{of(a)}, put(p), put(l), put(u))
+		add("lu_factor", `{}`, tensors{of(a)}, put(lu), counted(pivots))
+	}
+	a := definite(rng, kind, n)
+	lu, pivots = c.lu(a, false)
+	_, l, u := split(lu, pivots)
+	add("lu", `{"pivot": false}`, tensors{of(a)}, put(l), put(u))
+	return all
+}
+
 // TestRight: what plain kernels return passes, in float32, float64 and stored in half types, of ill-conditioned
 // matrices too.
 func TestRight(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(49, 1))
-	counted := 0
+	rng, other := rand.New(rand.NewPCG(49, 1)), rand.New(rand.NewPCG(49, 8))
+	counted, known, unknown := 0, 0, 0
 	for _, n := range []int{1, 2, 5, 16, 33} {
 		for _, kind := range kinds {
 			for _, f := range []struct{ computed, store fp16.Format }{
@@ -93,8 +135,17 @@ func TestRight(t *testing.T) {
 				if f.store == fp16.Float16 && slices.Contains([]string{"ill", "large", "small", "graded"}, kind) {
 					continue // beyond its range
 				}
-				for _, q := range questions(rng, kind, n, f.computed, f.store) {
-					if r := asked(t, q.op, q.attributes, q.in, q.out); r.Verdict != Pass {
+				all := questions(rng, kind, n, f.computed, f.store)
+				for _, q := range slices.Concat(all, determined(other, kind, n, f.computed, f.store)) {
+					r := asked(t, q.op, q.attributes, q.in, q.out)
+					if q.op == "det" || q.op == "slogdet" || q.op == "logdet" {
+						if r.Verdict == NoPower {
+							unknown++
+							continue
+						}
+						known++
+					}
+					if r.Verdict != Pass {
 						t.Errorf("%s %s of %d x %d, %s, %v: %+v", q.op, q.attributes, n, n, kind, f, r)
 					}
 					counted++
@@ -102,19 +153,20 @@ func TestRight(t *testing.T) {
 			}
 		}
 	}
-	if counted < 1000 {
-		t.Errorf("%d right outputs", counted)
+	if counted < 1500 || known < 3*unknown {
+		t.Errorf("%d right outputs; of %d determinants, %d are not judged", counted, known+unknown, unknown)
 	}
 }
 
 // TestNarrow: kernels that keep their sums in a half format fail, and in more than the smallest sizes by that name.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(49, 2))
+	rng, other := rand.New(rand.NewPCG(49, 2)), rand.New(rand.NewPCG(49, 9))
 	named := 0
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		for _, kind := range []string{"normal", "positive"} {
-			for _, q := range questions(rng, kind, 40, f, fp16.Float32) {
+			all := questions(rng, kind, 40, f, fp16.Float32)
+			for _, q := range slices.Concat(all, determined(other, kind, 40, f, fp16.Float32)) {
 				r := asked(t, q.op, q.attributes, q.in, q.out)
 				if r.Verdict != Fail {
 					t.Errorf("%s %s, %s, in %v: %+v", q.op, q.attributes, kind, f, r)
@@ -133,14 +185,20 @@ func TestNarrow(t *testing.T) {
 // TestEntry: one number that is 1.001 times what it is fails, wherever it is not a hundredth of the largest.
 func TestEntry(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(49, 3))
+	rng, other := rand.New(rand.NewPCG(49, 3)), rand.New(rand.NewPCG(49, 10))
 	for _, kind := range []string{"normal", "positive"} {
-		for _, q := range questions(rng, kind, 48, fp16.Float32, fp16.Float32) {
+		n := 48
+		all := questions(rng, kind, n, fp16.Float32, fp16.Float32)
+		for _, q := range slices.Concat(all, determined(other, kind, n, fp16.Float32, fp16.Float32)) {
 			for k := range q.out {
 				out := slices.Clone(q.out)
 				out[k] = out[k].Clone()
 				most := largest(out[k].Data)
 				for {
+					if out[k].Format == fp16.Int64 { // pivots
+						out[k].Data[0] = 1 + float64(int(out[k].Data[0])%(n/2))
+						break
+					}
 					if i := rng.IntN(len(out[k].Data)); math.Abs(out[k].Data[i]) > 0.03*most {
 						out[k].Data[i] = float64(float32(out[k].Data[i] * 1.001))
 						break
@@ -191,6 +249,26 @@ func TestFaults(t *testing.T) {
 		}
 		return out
 	}
+	lu, pivots := c.lu(x, true)
+	pm, lm, um := split(lu, pivots)
+	filled := zeros(n, n)
+	for k := range filled.a {
+		filled.a[k] = um.a[k]
+		if i, j := k/n, k%n; i > j {
+			filled.a[k] = lm.a[k] // in place of zeros
+		}
+	}
+	plain, none := c.lu(x, false)
+	from0 := counted(pivots)
+	for k := range from0.Data {
+		from0.Data[k]--
+	}
+	number := func(v float64) *tensor.Tensor { return tensor.Of(f32, []float64{f32.Round(v)}) }
+	small := drawn(rng, "normal", 6, 6)
+	det, sign, log := c.det(small)
+	factors := tensors{of(lu)[0], of(b)[0], counted(pivots)}
+	solution := c.upper(lu, c.lower(lu, exchange(b, pivots), true), false)
+	straight := c.upper(lu, c.lower(lu, b, true), false)
 	for _, c := range []struct {
 		id, op, attributes string
 		in, out            tensors
@@ -212,6 +290,18 @@ func TestFaults(t *testing.T) {
 			tensors{listed(f32, w), of(v.transposed())[0]}},
 		{"factor.order", "eigh", `{}`, of(mean(x)), tensors{listed(f32, reversed), of(mirrored)[0]}},
 		{"factor.pairs", "eigh", `{}`, of(mean(x)), tensors{listed(f32, w), of(mirrored)[0]}},
+		{"factor.transposed:P", "linalg_lu", `{}`, of(x), of(pm.transposed(), lm, um)},
+		{"factor.triangle", "lu", `{}`, of(x), of(pm, lm, filled)},
+		{"factor.pivots", "lu_factor", `{}`, of(x), tensors{of(plain)[0], counted(none)}},
+		{"factor.pivot-base", "lu_factor_ex", `{}`, of(x), tensors{of(lu)[0], from0}},
+		{"factor.exchanges", "lu_solve", `{}`, factors, of(straight)},
+		{"factor.transposed-solve", "lu_solve", `{"adjoint": true}`, factors, of(solution)},
+		{"factor.other-triangle", "cholesky_solve", `{"upper": true}`, of(l, b),
+			of(c.upper(l.transposed(), c.lower(l, b, false), false))},
+		{"factor.exchange-sign", "det", `{}`, of(small), tensors{number(-det)}},
+		{"factor.exchange-sign", "slogdet", `{}`, of(small), tensors{number(-sign), number(log)}},
+		{"factor.logarithm:2", "slogdet", `{}`, of(small), tensors{number(sign), number(log / math.Ln2)}},
+		{"factor.logarithm:10", "linalg_slogdet", `{}`, of(small), tensors{number(sign), number(log / math.Ln10)}},
 	} {
 		if r := asked(t, c.op, c.attributes, c.in, c.out); r.Verdict != Fail || r.FaultID != c.id {
 			t.Errorf("%s of %s: %+v", c.id, c.op, r)
@@ -300,6 +390,12 @@ func TestNothing(t *testing.T) {
 		{"qr", `{"mode": "r"}`, "zeros", tensors{zero}, tensors{zero}},
 		{"qr", `{}`, "zeros, or nothing", tensors{tensor.New(f, 0, 3)}, tensors{tensor.New(f, 0, 0), tensor.New(f, 0, 3)}},
 		{"eigh", `{}`, "NaN", tensors{nan}, tensors{line, some}},
+		{"det", `{}`, "singular", tensors{singular}, tensors{tensor.New(f)}},
+		{"det", `{}`, "overflows", tensors{tensor.Of(f, []float64{1e30, 0, 0, 1e20}, 2, 2)},
+			tensors{tensor.Of(f, []float64{math.Inf(1)})}},
+		{"lu", `{"pivot": false}`, "pivot is 0", tensors{tensor.Of(f, []float64{0, 1, 1, 0}, 2, 2)},
+			tensors{tensor.Of(f, []float64{1, 0, math.Inf(1), 1}, 2, 2), tensor.Of(f, []float64{0, 1, 0, math.Inf(-1)}, 2, 2)}},
+		{"lu_solve", `{}`, "singular", tensors{indefinite, zero, tensor.Of(fp16.Int64, []float64{3, 2}, 2)}, tensors{some}},
 	} {
 		r := asked(t, c.op, c.attributes, c.in, c.out)
 		if r.Verdict != NoPower || !strings.Contains(r.Reason, c.reason) {
@@ -342,6 +438,69 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// TestFactorsWrong: wrong factors of an elimination, and determinants, that are no fault with a name.
+func TestFactorsWrong(t *testing.T) {
+	t.Parallel()
+	f := fp16.Float32
+	a := tensor.Of(f, []float64{1, 2, 4, 4}, 2, 2) // P exchanges, L is 1/4, U is 4 4, 0 1
+	p, u := []float64{0, 1, 1, 0}, []float64{4, 4, 0, 1}
+	of := func(v ...float64) *tensor.Tensor { return tensor.Of(f, v, 2, 2) }
+	one := func(v float64) *tensor.Tensor { return tensor.Of(f, []float64{v}) }
+	for _, c := range []struct {
+		op, verdict string
+		out         tensors
+	}{
+		{"lu", Pass, tensors{of(p...), of(1, 0, 0.25, 1), of(u...)}},
+		{"lu", Fail, tensors{of(p...), of(1, 0, 0.2501, 1), of(u...)}},
+		{"lu", Fail, tensors{of(p...), of(1, 0.5, 0.25, 1), of(u...)}},
+		{"lu", Fail, tensors{of(0, 1, 0, 1), of(1, 0, 0.25, 1), of(u...)}},
+		{"lu", Fail, tensors{of(0, 1, 1, 0.5), of(1, 0, 0.25, 1), of(u...)}},
+		{"lu", Fail, tensors{of(p...), of(2, 0, 0.5, 1), of(2, 2, 0, 1)}},
+		{"lu", Fail, tensors{of(p...), of(1, 0, math.NaN(), 1), of(u...)}},
+		{"lu_factor", Pass, tensors{of(4, 4, 0.25, 1), tensor.Of(fp16.Int64, []float64{2, 2}, 2)}},
+		{"lu_factor", Fail, tensors{of(4, 4, 0.25, 1), tensor.Of(fp16.Int64, []float64{1, 2}, 2)}},
+		{"lu_factor", Fail, tensors{of(4, 4, 0.25, 1), tensor.Of(fp16.Int64, []float64{2, 1}, 2)}},
+		{"det", Pass, tensors{one(-4)}},
+		{"det", Fail, tensors{one(-4.0001)}},
+		{"det", Fail, tensors{one(math.NaN())}},
+		{"slogdet", Pass, tensors{one(-1), one(f.Round(math.Log(4)))}},
+		{"slogdet", Fail, tensors{one(-2), one(f.Round(math.Log(4)))}},
+		{"slogdet", Fail, tensors{one(-1), one(1.3864)}},
+		{"logdet", Pass, tensors{one(math.NaN())}},
+		{"logdet", Fail, tensors{one(f.Round(math.Log(4)))}},
+	} {
+		if r := asked(t, c.op, `{}`, tensors{a}, c.out); r.Verdict != c.verdict {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
+// TestExpanded: determinants of small matrices whose terms cancel may be expanded, as JAX's are.
+func TestExpanded(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(49, 11))
+	c, f, far := in(fp16.Float32), fp16.Float32, 0
+	for range 200 {
+		m := zeros(3, 3)
+		for k := range m.a {
+			m.a[k] = f.Round(1 + rng.NormFloat64()/4096)
+		}
+		minor := func(i, j int) float64 { return c.of(c.of(m.at(1, i)*m.at(2, j)) - c.of(m.at(1, j)*m.at(2, i))) }
+		d := c.of(c.of(m.at(0, 0)*minor(1, 2)) - c.of(m.at(0, 1)*minor(0, 2)))
+		d = c.of(d + c.of(m.at(0, 2)*minor(0, 1)))
+		r := asked(t, "det", `{}`, tensors{stored(f, m)}, tensors{tensor.Of(f, []float64{d})})
+		if r.Verdict == Fail {
+			t.Errorf("%v: %+v", m, r)
+		}
+		if right, _, _ := in(fp16.Float64).det(m); math.Abs(d-right) > 0.1*math.Abs(right) {
+			far++
+		}
+	}
+	if far < 20 {
+		t.Errorf("%d are far off", far)
+	}
+}
+
 // TestAsked: what is asked wrongly is refused in one line.
 func TestAsked(t *testing.T) {
 	t.Parallel()
@@ -372,6 +531,9 @@ func TestAsked(t *testing.T) {
 		{"solve", "want a batch", tensors{m(2, 2, 2), m(3, 2, 1)}, tensors{m(3, 2, 1)}},
 		{"qr", "Q: shape", tensors{m(3, 2)}, tensors{m(3, 3), m(2, 2)}},
 		{"svd", "U: shape", tensors{m(3, 2)}, tensors{m(3, 2), m(2), m(2, 2)}},
+		{"det", "want square", tensors{m(3, 2)}, tensors{m()}},
+		{"lu", "L: shape", tensors{m(3, 2)}, tensors{m(3, 3), m(3, 3), m(2, 2)}},
+		{"lu_solve", "pivots: shape", tensors{m(2, 2), m(2, 1), m(3)}, tensors{m(2, 1)}},
 	} {
 		s, err := Parse(c.op, []byte(`{}`))
 		if err == nil {

@@ -2,6 +2,7 @@ package factor
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/refrun/refrun/tensor"
@@ -56,6 +57,32 @@ func (q Question) faults() (all []fault) {
 		outputs("factor.transposed", func(o []*tensor.Tensor) { transpose(o[1]) }, "the matrix of eigenvectors")
 		outputs("factor.order", func(o []*tensor.Tensor) { sortPairs(o[0], o[1]) })
 		outputs("factor.pairs", func(o []*tensor.Tensor) { pair(q.Inputs[0], o[1]) })
+	case "lu":
+		if q.Spec.Pivot {
+			outputs("factor.transposed", func(o []*tensor.Tensor) { transpose(o[0]) }, "P")
+		}
+		outputs("factor.triangle", func(o []*tensor.Tensor) {
+			clearTriangle(o[len(o)-2], true)
+			clearTriangle(o[len(o)-1], false)
+		})
+		all = append(all, fault{id: "factor.pivots", question: q, claim: "no number of L is beyond 1"})
+	case "lu_factor":
+		outputs("factor.pivot-base", func(o []*tensor.Tensor) { count(o[1]) })
+		all = append(all, fault{id: "factor.pivots", question: q, claim: "no number of L is beyond 1"})
+	case "lu_solve":
+		options("factor.transposed-solve", func(s *Spec) { s.Adjoint = !s.Adjoint })
+		bent := q
+		bent.Inputs = slices.Clone(q.Inputs)
+		bent.Inputs[2] = identical(q.Inputs[2])
+		all = append(all, fault{id: "factor.exchanges", question: bent})
+	case "cholesky_solve":
+		options("factor.other-triangle", func(s *Spec) { s.Upper = !s.Upper })
+	case "det", "slogdet":
+		outputs("factor.exchange-sign", func(o []*tensor.Tensor) { turn(q.Inputs[0], o[0]) })
+		if q.Spec.Op == "slogdet" {
+			outputs("factor.logarithm", func(o []*tensor.Tensor) { scale(o[1], math.Ln2) }, "2")
+			outputs("factor.logarithm", func(o []*tensor.Tensor) { scale(o[1], math.Ln10) }, "10")
+		}
 	case "svd":
 		outputs("factor.transposed", func(o []*tensor.Tensor) { transpose(o[2]) }, "Vh")
 	}
@@ -120,6 +147,38 @@ func signs(a, q, r *tensor.Tensor) {
 			}
 		}
 	})
+}
+
+// count adds 1 to each.
+func count(t *tensor.Tensor) {
+	for k := range t.Data {
+		t.Data[k]++
+	}
+}
+
+// identical are pivots that exchange nothing.
+func identical(t *tensor.Tensor) *tensor.Tensor {
+	t = t.Clone()
+	for k := range t.Data {
+		t.Data[k] = float64(k%t.Shape[len(t.Shape)-1] + 1)
+	}
+	return t
+}
+
+// turn gives determinants the sign that their matrices' have.
+func turn(a, out *tensor.Tensor) {
+	each(a, func(at int, a matrix) {
+		if e, ok := eliminate(a); ok {
+			out.Data[at] = math.Copysign(out.Data[at], e.sign())
+		}
+	})
+}
+
+// scale multiplies by a number.
+func scale(t *tensor.Tensor, by float64) {
+	for k := range t.Data {
+		t.Data[k] *= by
+	}
 }
 
 // sortPairs puts eigenvalues in order, and their vectors with them.

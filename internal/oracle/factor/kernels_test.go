@@ -3,6 +3,7 @@ package factor
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
@@ -75,32 +76,76 @@ func turned(m matrix, both ...bool) matrix {
 
 func flipped(m matrix) matrix { return turned(m, false) }
 
-// solve is by elimination with partial pivoting.
-func (f in) solve(a, b matrix) matrix {
-	n := a.rows
-	lu, x := matrix{n, n, append([]float64(nil), a.a...)}, matrix{b.rows, b.cols, append([]float64(nil), b.a...)}
-	swap := func(m matrix, i, j int) {
-		for c := range m.cols {
-			m.row(i)[c], m.row(j)[c] = m.row(j)[c], m.row(i)[c]
-		}
-	}
-	for k := range n {
+// lu is by elimination, with the largest pivot of a column or with that on the diagonal; the pivots count from 1.
+func (f in) lu(a matrix, largest bool) (lu, pivots matrix) {
+	m, n := a.rows, a.cols
+	lu, pivots = matrix{m, n, append([]float64(nil), a.a...)}, zeros(min(m, n), 1)
+	for k := range pivots.rows {
 		p := k
-		for i := k; i < n; i++ {
+		for i := k; i < m && largest; i++ {
 			if math.Abs(lu.at(i, k)) > math.Abs(lu.at(p, k)) {
 				p = i
 			}
 		}
+		pivots.a[k] = float64(p + 1)
 		swap(lu, k, p)
-		swap(x, k, p)
-		for i := k + 1; i < n; i++ {
+		for i := k + 1; i < m && lu.at(k, k) != 0; i++ {
 			lu.row(i)[k] = f.of(lu.at(i, k) / lu.at(k, k))
 			for j := k + 1; j < n; j++ {
 				lu.row(i)[j] = f.of(lu.at(i, j) - f.of(lu.at(i, k)*lu.at(k, j)))
 			}
 		}
 	}
-	return f.upper(lu, f.lower(lu, x, true), false)
+	return lu, pivots
+}
+
+func swap(m matrix, i, j int) {
+	for c := range m.cols {
+		m.row(i)[c], m.row(j)[c] = m.row(j)[c], m.row(i)[c]
+	}
+}
+
+// split are P, L and U.
+func split(lu, pivots matrix) (p, l, u matrix) {
+	k := min(lu.rows, lu.cols)
+	p, l, u = identity(lu.rows), zeros(lu.rows, k), zeros(k, lu.cols)
+	for i := range lu.rows {
+		for j := range lu.cols {
+			switch {
+			case i > j:
+				l.row(i)[j] = lu.at(i, j)
+			default:
+				u.row(i)[j] = lu.at(i, j)
+			}
+		}
+		if i < k {
+			l.row(i)[i] = 1
+			swap(p, i, int(pivots.a[i])-1)
+		}
+	}
+	return p.transposed(), l, u
+}
+
+// solve is by elimination with partial pivoting.
+func (f in) solve(a, b matrix) matrix {
+	lu, pivots := f.lu(a, true)
+	return f.upper(lu, f.lower(lu, exchange(b, pivots), true), false)
+}
+
+// det is the product of the diagonal, its sign and the sum of its logarithms.
+func (f in) det(a matrix) (det, sign, log float64) {
+	lu, pivots := f.lu(a, true)
+	det, sign = 1, 1
+	for i, p := range pivots.a {
+		v := lu.at(i, i)
+		if int(p) != i+1 {
+			det, sign = -det, -sign
+		}
+		det = f.of(det * v)
+		sign *= math.Copysign(1, v)
+		log = f.of(log + f.of(math.Log(math.Abs(v))))
+	}
+	return det, sign, log
 }
 
 // qr is by Householder's reflections; without reflect it is Gram-Schmidt once.
@@ -285,4 +330,18 @@ func listed(f fp16.Format, v []float64) *tensor.Tensor {
 	t := tensor.New(f, len(v))
 	f.RoundSlice(t.Data, v)
 	return t
+}
+
+// counted are pivots as a tensor.
+func counted(pivots matrix) *tensor.Tensor {
+	return tensor.Of(fp16.Int64, slices.Clone(pivots.a), pivots.rows)
+}
+
+// exchange has the rows of a matrix exchanged.
+func exchange(b, pivots matrix) matrix {
+	x := matrix{b.rows, b.cols, append([]float64(nil), b.a...)}
+	for i, p := range pivots.a {
+		swap(x, i, int(p)-1)
+	}
+	return x
 }

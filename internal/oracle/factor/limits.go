@@ -22,6 +22,9 @@ const (
 	beside = 3
 	// derived: Higham, Theorem 9.4: elimination and two substitutions.
 	eliminations = 3
+	// derived: a library's logarithm is within 2 ulp (CUDA C++ Programming Guide), and is rounded: as package judge bounds
+	// those of numbers.
+	logarithms = 6
 )
 
 // The variance of orthogonal transforms, in squares of a rounding of the norm of what they are applied to.
@@ -35,6 +38,9 @@ const (
 	// reflections before them; or 10 sweeps of Jacobi's rotations.
 	eigen = 64
 )
+
+// work: JAX expands the determinants of matrices of up to 3 x 3.
+const expanded = 3
 
 // set: the loss of orthogonality that LAPACK's own tests allow n eigenvectors, in n times the distance of 1 and
 // its next number.

@@ -14,7 +14,10 @@ type elimination struct {
 }
 
 // eliminate is a matrix's, or false if it is singular.
-func eliminate(a matrix) (*elimination, bool) {
+func eliminate(a matrix) (*elimination, bool) { return eliminateBy(a, true) }
+
+// eliminateBy is eliminate with pivots, or the rows in their order.
+func eliminateBy(a matrix, pivots bool) (*elimination, bool) {
 	n := a.rows
 	e := &elimination{lu: matrix{n, n, append([]float64(nil), a.a...)}, order: make([]int, n), squares: zeros(n, n)}
 	for i := range n {
@@ -22,7 +25,7 @@ func eliminate(a matrix) (*elimination, bool) {
 	}
 	for k := range n {
 		p := k
-		for i := k + 1; i < n; i++ {
+		for i := k + 1; i < n && pivots; i++ {
 			if math.Abs(e.lu.at(i, k)) > math.Abs(e.lu.at(p, k)) {
 				p = i
 			}

@@ -21,6 +21,8 @@ type Spec struct {
 	Mode         string `json:"mode"`          // of qr: reduced, complete or r
 	UPLO         string `json:"UPLO"`          // the triangle that eigh reads
 	FullMatrices bool   `json:"full_matrices"` // of svd
+	Pivot        bool   `json:"pivot"`         // of lu: rows are exchanged
+	Adjoint      bool   `json:"adjoint"`       // of lu_solve: A^T X = B
 
 	vector bool // B is one, and no matrix
 }
@@ -45,11 +47,20 @@ var (
 		"qr":    {[][]string{first}, [][]string{{"Q"}, {"R"}}, []string{"mode"}},
 		"eigh": {[][]string{first}, [][]string{{"eigenvalues", "L"}, {"eigenvectors", "Q"}},
 			[]string{"UPLO"}},
-		"eigvalsh": {[][]string{first}, output, []string{"UPLO"}},
-		"svd":      {[][]string{first}, [][]string{{"U"}, {"S"}, {"Vh"}}, []string{"full_matrices"}},
-		"svdvals":  {[][]string{first}, output, nil},
+		"eigvalsh":  {[][]string{first}, output, []string{"UPLO"}},
+		"svd":       {[][]string{first}, [][]string{{"U"}, {"S"}, {"Vh"}}, []string{"full_matrices"}},
+		"svdvals":   {[][]string{first}, output, nil},
+		"lu":        {[][]string{first}, [][]string{{"P"}, {"L"}, {"U"}}, []string{"pivot"}},
+		"lu_factor": {[][]string{first}, [][]string{{"LU"}, {"pivots"}}, []string{"pivot"}},
+		"lu_solve": {[][]string{{"LU", "LU_data"}, {"B", "b", "input", "self"}, {"pivots", "LU_pivots"}}, output,
+			[]string{"left", "adjoint"}},
+		"cholesky_solve": {[][]string{{"L", "input2", "A"}, {"B", "input", "self"}}, output, []string{"upper"}},
+		"det":            {[][]string{first}, output, nil},
+		"slogdet":        {[][]string{first}, [][]string{{"sign"}, {"logabsdet"}}, nil},
+		"logdet":         {[][]string{first}, output, nil},
 	}
-	aliases = map[string]string{"inverse": "inv", "inv_ex": "inv", "solve_ex": "solve", "cholesky_ex": "cholesky"}
+	aliases = map[string]string{"inverse": "inv", "inv_ex": "inv", "solve_ex": "solve", "cholesky_ex": "cholesky",
+		"lu_factor_ex": "lu_factor"}
 )
 
 // plain is a name as operate has it.
@@ -66,7 +77,7 @@ func Is(op string) bool { return operate[plain(op)].takes != nil }
 
 // Parse returns the operation of that name with attributes, a JSON object.
 func Parse(op string, attributes []byte) (*Spec, error) {
-	s := &Spec{Op: plain(op), Left: true, Mode: "reduced", UPLO: "L", FullMatrices: true}
+	s := &Spec{Op: plain(op), Left: true, Mode: "reduced", UPLO: "L", FullMatrices: true, Pivot: true}
 	s.Upper = s.Op == "triangular_solve"
 	known := operate[s.Op].attributes
 	var given map[string]any
@@ -108,6 +119,9 @@ func (s *Spec) Outputs() [][]string {
 	if s.Op == "qr" && s.Mode == "r" {
 		return operate[s.Op].returns[1:]
 	}
+	if s.Op == "lu" && !s.Pivot {
+		return operate[s.Op].returns[1:]
+	}
 	return operate[s.Op].returns
 }
 
@@ -129,6 +143,13 @@ func (s *Spec) shapes(inputs []*tensor.Tensor) ([][]int, error) {
 			return [][]int{of(k, n)}, nil
 		}
 		return [][]int{of(m, k), of(k, n)}, nil
+	case "lu":
+		if !s.Pivot {
+			return [][]int{of(m, k), of(k, n)}, nil
+		}
+		return [][]int{of(m, m), of(m, k), of(k, n)}, nil
+	case "lu_factor":
+		return [][]int{a, of(k)}, nil
 	case "svdvals":
 		return [][]int{of(k)}, nil
 	case "svd":
@@ -144,6 +165,12 @@ func (s *Spec) shapes(inputs []*tensor.Tensor) ([][]int, error) {
 		return [][]int{of(n), of(n, n)}, nil
 	case s.Op == "eigvalsh":
 		return [][]int{of(n)}, nil
+	case s.Op == "slogdet":
+		return [][]int{batch, batch}, nil
+	case s.Op == "det" || s.Op == "logdet":
+		return [][]int{batch}, nil
+	case len(inputs) > 2 && !slices.Equal(inputs[2].Shape, of(n)):
+		return nil, fmt.Errorf("%s: shape %v: want %v", s.Inputs()[2][0], inputs[2].Shape, of(n))
 	case len(inputs) == 1:
 		return [][]int{a}, nil
 	}

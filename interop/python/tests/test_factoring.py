@@ -35,7 +35,10 @@ class Factoring(unittest.TestCase):
                      (L.eigh, [self.sym]), (lambda a: L.eigh(a, UPLO="U"), [self.sym]), (L.eigvalsh, [self.sym]), (L.solve, [self.x, self.b]), (L.inv, [self.x]),
                      (torch.inverse, [self.x]), (lambda b, a: L.solve(a, b), [self.b, self.x]), (L.svd, [self.x]), (lambda a: L.svd(a, full_matrices=False), [self.x[:, :9]]),
                      (L.svdvals, [self.x]), (lambda a, b: L.solve_triangular(a, b, upper=False, unitriangular=True), [self.lower / 4, self.b]),
-                     (lambda b, a: torch.triangular_solve(b, a, upper=False, transpose=True), [self.b, self.lower])):
+                     (lambda b, a: torch.triangular_solve(b, a, upper=False, transpose=True), [self.b, self.lower]),
+                     (L.lu, [self.x]), (L.lu, [self.x[:, :9]]), (L.lu_factor, [self.x]), (L.lu_factor_ex, [self.x]), (L.det, [self.x]), (lambda a: a.det(), [self.x]),
+                     (L.slogdet, [self.x]), (torch.logdet, [self.spd]), (torch.cholesky_solve, [self.b, self.lower]),
+                     (lambda a, b: torch.cholesky_solve(b, a, True), [self.lower.mT.contiguous(), self.b])):
             for wide in (False, True):
                 given = [t.double() for t in x] if wide else x
                 y = f(*given)
@@ -52,10 +55,28 @@ class Factoring(unittest.TestCase):
             self.right("solve_triangular", [a, self.b], L.solve_triangular(a, self.b, upper=upper), upper=upper)
             self.right("solve_triangular", [a, self.b.mT], L.solve_triangular(a, self.b.mT, upper=upper, left=False), upper=upper, left=False)
 
+    def test_eliminated(self):
+        lu, pivots = L.lu_factor(self.x)
+        x = L.lu_solve(lu, pivots, self.b)
+        self.right("linalg_lu_solve", [lu, pivots, self.b], x)
+        self.right("lu_solve", [self.b, lu, pivots], x)
+        self.right(L.lu_solve, [lu, pivots, self.b], x)
+        self.right(lambda b, f, p: L.lu_solve(f, p, b, adjoint=True), [self.b, lu, pivots], L.lu_solve(lu, pivots, self.b, adjoint=True))
+        self.right("lu", [self.x], L.lu(self.x))
+        self.right("slogdet", {"A": self.x}, dict(zip(("sign", "logabsdet"), L.slogdet(self.x))))
+        self.wrong("lu_solve", [self.b, lu, pivots], L.lu_solve(lu, torch.arange(1, 25, dtype=torch.int32).expand(2, 24).contiguous(), self.b), "factor.exchanges")
+        self.wrong("lu_factor", [self.x], [lu, pivots - 1], "factor.pivot-base")
+        p, l, u = L.lu(self.x)
+        self.wrong(L.lu, [self.x], [p.mT, l, u], "factor.transposed:P")
+        self.wrong(L.det, [self.x], L.det(self.x) * 1.001)
+        self.wrong("det", [self.x], -L.det(self.x), "factor.exchange-sign")
+        sign, log = L.slogdet(self.x)
+        self.wrong(L.slogdet, [self.x], [sign, log / 2.302585], "factor.logarithm:10")
+
     def test_numpy(self):
         x, b, spd, sym = self.x[0], self.b[0], self.spd[0], self.sym[0]
         for op, f, given in (("cholesky", np.linalg.cholesky, [spd]), ("qr", np.linalg.qr, [x]), ("eigh", np.linalg.eigh, [sym]), ("eigvalsh", np.linalg.eigvalsh, [sym]),
-                             ("solve", np.linalg.solve, [x, b]), ("inv", np.linalg.inv, [x]), ("svd", np.linalg.svd, [x])):
+                             ("solve", np.linalg.solve, [x, b]), ("inv", np.linalg.inv, [x]), ("svd", np.linalg.svd, [x]), ("det", np.linalg.det, [x]), ("slogdet", np.linalg.slogdet, [x])):
             y = f(*(t.numpy() for t in given))
             self.right(op, given, list(y) if isinstance(y, tuple) else y)
 

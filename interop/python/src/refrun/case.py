@@ -41,7 +41,8 @@ def raw(value: Any, name: str = "array") -> Raw:
         t = value.detach().cpu().contiguous()
         bits = t.view(torch.int16) if t.element_size() == 2 else t
         return Raw(_TORCH[kind], t.shape, bits.numpy().tobytes())
-    a = np.ascontiguousarray(np.asarray(value))
+    a = np.asarray(value)
+    a = np.ascontiguousarray(a).reshape(a.shape)  # one number has no axes
     code = _NUMPY.get(a.dtype.name)
     if code is None:
         raise CaseError(f"{name}: dtype {a.dtype}: want float32, float16, bfloat16 or float64")

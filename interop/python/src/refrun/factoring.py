@@ -17,8 +17,15 @@ _OPERATIONS: Dict[str, Tuple[Sequence[str], Sequence[str]]] = {
     "eigvalsh": (("A",), ("UPLO",)),
     "svd": (("A",), ("full_matrices",)),
     "svdvals": (("A",), ()),
+    "lu": (("A",), ("pivot",)),
+    "lu_factor": (("A",), ("pivot",)),
+    "lu_solve": (("LU", "pivots", "B"), ("left", "adjoint")),
+    "cholesky_solve": (("B", "L"), ("upper",)),
+    "det": (("A",), ()),
+    "slogdet": (("A",), ()),
+    "logdet": (("A",), ()),
 }
-_ALIASES = {"inverse": "inv", "inv_ex": "inv", "solve_ex": "solve", "cholesky_ex": "cholesky"}
+_ALIASES = {"inverse": "inv", "inv_ex": "inv", "solve_ex": "solve", "cholesky_ex": "cholesky", "lu_factor_ex": "lu_factor"}
 _HALVES = ("float16", "bfloat16")
 
 
@@ -31,7 +38,7 @@ def plain(op: str) -> str:
 
 def names(op: str) -> Sequence[str]:
     """Those of its tensors."""
-    return _OPERATIONS[plain(op)][0]
+    return ("B", "LU", "pivots") if op == "lu_solve" else _OPERATIONS[plain(op)][0]  # torch.lu_solve's, not torch.linalg's
 
 
 def outputs(op: str, output: Any, attributes: Mapping[str, Any]) -> Any:
@@ -43,6 +50,10 @@ def outputs(op: str, output: Any, attributes: Mapping[str, Any]) -> Any:
         return given[-1]
     if plain(op) in ("cholesky", "triangular_solve", "inv", "solve"):
         return given[0]
+    if plain(op) == "lu" and not attributes.get("pivot", True):
+        return given[-2:]
+    if plain(op) == "lu_factor":
+        return given[:2]
     return given
 
 
@@ -61,7 +72,7 @@ class Call:
 
 
 def called(op: Any, given: Sequence[Any]) -> Optional[Tuple[str, Sequence[Any], Dict[str, Any]]]:
-    """The one operation of these that a function calls with tensors that it was given, their order, and its attributes; None
+    """The one operation of these that a function calls, by torch's name, with tensors that it was given, their order, and its attributes; None
     of any other function."""
     import torch
     from torch.overrides import TorchFunctionMode
@@ -94,11 +105,12 @@ def called(op: Any, given: Sequence[Any]) -> Optional[Tuple[str, Sequence[Any], 
 
 def _bound(op: str, call: Call, wide: Sequence[Any], given: Sequence[Any]) -> Optional[Tuple[str, Sequence[Any], Dict[str, Any]]]:
     """The tensors of a call, which are among those that were given, in their order, and its attributes."""
-    tensors, attributes = _OPERATIONS[op]
+    tensors, attributes = names(call.name), _OPERATIONS[op][1]
     order = [*tensors, *(a for a in attributes if op not in ("solve_triangular", "solve"))]
     bound = dict(zip(order, call.args))
     for name, value in call.kwargs.items():
-        bound[{"input": tensors[0], "self": tensors[0], "other": tensors[-1]}.get(name, name)] = value
+        given_as = {"input": tensors[0], "self": tensors[0], "other": tensors[-1], "input2": "L", "LU_data": "LU", "LU_pivots": "pivots", "b": "B"}
+        bound[name if name in tensors else given_as.get(name, name)] = value
     left = {k: v for k, v in bound.items() if k not in tensors and k not in ("out", "check_errors", "driver")}
     if not set(tensors) <= set(bound) or not set(left) <= set(attributes):
         return None
@@ -108,4 +120,4 @@ def _bound(op: str, call: Call, wide: Sequence[Any], given: Sequence[Any]) -> Op
         if not where:
             return None
         found.append(given[where[0]])
-    return op, found, left
+    return call.name, found, left

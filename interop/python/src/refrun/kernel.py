@@ -267,7 +267,7 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
         raise CaseError(f"seed: says nothing of {op}: want a function or module that draws at random")
     options = {"precision": precision, "accumulate": accumulate, "round": round, "schedule": schedule, "store": store, "variance": variance,
                "everything": everything, "seconds": seconds, "report": report}
-    if isinstance(op, str) and (attributes.get("reduce") == "prod" or op not in _ARGUMENTS and op not in _WEIGHTED and len(inputs) > 2):
+    if isinstance(op, str) and not factoring.plain(op) and (attributes.get("reduce") == "prod" or op not in _ARGUMENTS and op not in _WEIGHTED and len(inputs) > 2):
         function = _function(op, inputs, attributes)
         if function is not None:
             return check_kernel(*function, output, **options)
