@@ -226,6 +226,10 @@ func (t *trial) one(in []matrix) {
 		}
 		a, squares := squared(l)
 		t.solveBy(a, squares, in[1], out(0))
+	case "pinv":
+		t.pinv(in[0], out(0))
+	case "lstsq":
+		t.lstsq(in[0], in[1], out(0))
 	case "det":
 		t.det(in[0], value(0))
 	case "slogdet":
@@ -367,6 +371,10 @@ func (s *Spec) why() string {
 		return "the matrix is not positive definite, or has NaN, infinite or extreme numbers"
 	case "solve", "inv", "solve_triangular", "triangular_solve", "lu_solve", "cholesky_solve":
 		return "the matrix is singular, or there are NaN, infinite or extreme numbers, or what is right overflows"
+	case "pinv":
+		return "a singular value may be cut or not, or the matrix has NaN, infinite or extreme numbers"
+	case "lstsq":
+		return "the columns are dependent but for roundings, or there are NaN, infinite or extreme numbers"
 	case "lu", "lu_factor":
 		return "a pivot is 0 but for roundings, or there are NaN, infinite or extreme numbers, or what is right overflows"
 	case "det", "slogdet", "logdet":

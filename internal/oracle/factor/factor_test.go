@@ -113,6 +113,15 @@ func determined(rng *rand.Rand, kind string, n int, f, store fp16.Format) (all [
 		add("lu", `{}`, tensors{of(a)}, put(p), put(l), put(u))
 		add("lu_factor", `{}`, tensors{of(a)}, put(lu), counted(pivots))
 	}
+	for _, m := range []int{n + 5, max(1, n-3)} {
+		a := drawn(rng, kind, m, n)
+		add("pinv", `{}`, tensors{of(a)}, put(c.pinv(a, 0)))
+		if m >= n {
+			q, r := c.qr(a, true)
+			b := drawn(rng, "normal", m, 3)
+			add("lstsq", `{}`, tensors{of(a), of(b)}, put(c.upper(r, c.times(q.transposed(), b), false)))
+		}
+	}
 	a := definite(rng, kind, n)
 	lu, pivots = c.lu(a, false)
 	_, l, u := split(lu, pivots)
@@ -138,7 +147,7 @@ func TestRight(t *testing.T) {
 				all := questions(rng, kind, n, f.computed, f.store)
 				for _, q := range slices.Concat(all, determined(other, kind, n, f.computed, f.store)) {
 					r := asked(t, q.op, q.attributes, q.in, q.out)
-					if q.op == "det" || q.op == "slogdet" || q.op == "logdet" {
+					if slices.Contains([]string{"det", "slogdet", "logdet", "pinv", "lstsq"}, q.op) {
 						if r.Verdict == NoPower {
 							unknown++
 							continue
@@ -154,7 +163,7 @@ func TestRight(t *testing.T) {
 		}
 	}
 	if counted < 1500 || known < 3*unknown {
-		t.Errorf("%d right outputs; of %d determinants, %d are not judged", counted, known+unknown, unknown)
+		t.Errorf("%d right outputs; %d of %d are not judged", counted, unknown, known+unknown)
 	}
 }
 
@@ -189,7 +198,14 @@ func TestEntry(t *testing.T) {
 	for _, kind := range []string{"normal", "positive"} {
 		n := 48
 		all := questions(rng, kind, n, fp16.Float32, fp16.Float32)
-		for _, q := range slices.Concat(all, determined(other, kind, n, fp16.Float32, fp16.Float32)) {
+		for at, q := range slices.Concat(all, determined(other, kind, n, fp16.Float32, fp16.Float32)) {
+			rng, bent := rng, 1.001
+			if at >= len(all) {
+				rng = other
+			}
+			if q.op == "pinv" || q.op == "lstsq" { // which are as far off as the matrix is ill-conditioned
+				bent = 1.1
+			}
 			for k := range q.out {
 				out := slices.Clone(q.out)
 				out[k] = out[k].Clone()
@@ -200,7 +216,7 @@ func TestEntry(t *testing.T) {
 						break
 					}
 					if i := rng.IntN(len(out[k].Data)); math.Abs(out[k].Data[i]) > 0.03*most {
-						out[k].Data[i] = float64(float32(out[k].Data[i] * 1.001))
+						out[k].Data[i] = float64(float32(out[k].Data[i] * bent))
 						break
 					}
 				}
@@ -475,6 +491,67 @@ func TestFactorsWrong(t *testing.T) {
 	}
 }
 
+// TestCut: of a matrix of rank 2, but for float32's roundings, the pseudo-inverse is that of its two singular values,
+// whatever attribute says so.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(49, 12))
+	c, f := in(fp16.Float32), fp16.Float32
+	for _, shape := range [][2]int{{8, 5}, {5, 8}, {6, 6}} {
+		a := times(drawn(rng, "normal", shape[0], 2), drawn(rng, "normal", 2, shape[1]))
+		in, zero := tensors{stored(f, a)}, zeros(shape[1], shape[0])
+		right, all := c.pinv(a, 1e-4), c.pinv(a, 0)
+		bent := matrix{right.rows, right.cols, slices.Clone(right.a)}
+		bent.a[largestAt(bent.a)] *= 1.001
+		for _, q := range []struct {
+			attributes string
+			of         matrix
+			verdict    string
+		}{
+			{`{"rtol": 1e-4}`, right, Pass}, {`{"atol": 1e-3}`, right, Pass}, {`{"rtol": 1e-4}`, all, Fail},
+			{`{"rtol": 1e-4}`, bent, Fail}, {`{"rtol": 1e-4}`, zero, Fail}, {`{"atol": 1000}`, right, Fail},
+			{`{"atol": 1000}`, zero, NoPower}, {`{}`, all, NoPower}, // zeros alone are right; what is a rounding may be cut
+		} {
+			r := asked(t, "linalg_pinv", q.attributes, in, tensors{stored(f, q.of)})
+			if r.Verdict != q.verdict {
+				t.Errorf("%v %s: %+v, want %s", shape, q.attributes, r, q.verdict)
+			}
+		}
+	}
+	// columns that are dependent
+	a := stored(f, times(drawn(rng, "normal", 8, 2), drawn(rng, "normal", 2, 5)))
+	r := asked(t, "lstsq", `{}`, tensors{a, tensor.New(f, 8)}, tensors{tensor.New(f, 5)})
+	if r.Verdict != NoPower || !strings.Contains(r.Reason, "dependent") {
+		t.Errorf("%+v", r)
+	}
+	a = stored(f, drawn(rng, "normal", 8, 5))
+	x, b := tensor.New(f, 5), tensor.New(f, 8)
+	for i := range b.Data {
+		x.Data[i%5] = float64(i % 5)
+		for k := range 5 {
+			b.Data[i] += a.Data[i*5+k] * float64(k)
+		}
+		b.Data[i] = f.Round(b.Data[i])
+	}
+	if r := asked(t, "lstsq", `{}`, tensors{a, b}, tensors{x}); r.Verdict != Pass {
+		t.Errorf("%+v", r)
+	}
+	x.Data[3] += 0.01
+	if r := asked(t, "lstsq", `{}`, tensors{a, b}, tensors{x}); r.Verdict != Fail {
+		t.Errorf("%+v", r)
+	}
+}
+
+// largestAt is where the greatest magnitude is.
+func largestAt(v []float64) (at int) {
+	for k := range v {
+		if math.Abs(v[k]) > math.Abs(v[at]) {
+			at = k
+		}
+	}
+	return at
+}
+
 // TestExpanded: determinants of small matrices whose terms cancel may be expanded, as JAX's are.
 func TestExpanded(t *testing.T) {
 	t.Parallel()
@@ -532,6 +609,10 @@ func TestAsked(t *testing.T) {
 		{"qr", "Q: shape", tensors{m(3, 2)}, tensors{m(3, 3), m(2, 2)}},
 		{"svd", "U: shape", tensors{m(3, 2)}, tensors{m(3, 2), m(2), m(2, 2)}},
 		{"det", "want square", tensors{m(3, 2)}, tensors{m()}},
+		{"lstsq", "want as many rows", tensors{m(2, 3), m(2)}, tensors{m(3)}},
+		{"lstsq", "want 3 rows", tensors{m(3, 2), m(2)}, tensors{m(2)}},
+		{"lstsq", "want [2 1]", tensors{m(3, 2), m(3, 1)}, tensors{m(3, 1)}},
+		{"pinv", "want [2 3]", tensors{m(3, 2)}, tensors{m(3, 2)}},
 		{"lu", "L: shape", tensors{m(3, 2)}, tensors{m(3, 3), m(3, 3), m(2, 2)}},
 		{"lu_solve", "pivots: shape", tensors{m(2, 2), m(2, 1), m(3)}, tensors{m(2, 1)}},
 	} {

@@ -345,3 +345,57 @@ func exchange(b, pivots matrix) matrix {
 	}
 	return x
 }
+
+// times is a product, each operation rounded.
+func (f in) times(x, y matrix) matrix {
+	m, y := zeros(x.rows, y.cols), y.transposed()
+	for i := range m.rows {
+		for j := range m.cols {
+			m.row(i)[j] = -f.less(0, x.row(i), y.row(j))
+		}
+	}
+	return m
+}
+
+// pinv is by a singular value decomposition, of Jacobi's rotations of columns; singular values up to cut times the
+// largest are left out.
+func (f in) pinv(a matrix, cut float64) matrix {
+	if a.rows < a.cols {
+		return f.pinv(a.transposed(), cut).transposed()
+	}
+	w, v := a.transposed(), identity(a.cols) // rows are columns
+	for range 15 {
+		for p := range w.rows {
+			for q := p + 1; q < w.rows; q++ {
+				x, y, z := -f.less(0, w.row(p), w.row(p)), -f.less(0, w.row(q), w.row(q)), -f.less(0, w.row(p), w.row(q))
+				if z == 0 {
+					continue
+				}
+				theta := f.of(f.of(y-x) / f.of(2*z))
+				t := f.of(math.Copysign(1, theta) / f.of(math.Abs(theta)+f.of(math.Sqrt(f.of(f.of(theta*theta)+1)))))
+				c := f.of(1 / f.of(math.Sqrt(f.of(f.of(t*t)+1))))
+				s := f.of(t * c)
+				for _, m := range []matrix{w, v} {
+					for k := range m.cols {
+						x, y := m.at(p, k), m.at(q, k)
+						m.row(p)[k], m.row(q)[k] = f.of(f.of(c*x)-f.of(s*y)), f.of(f.of(s*x)+f.of(c*y))
+					}
+				}
+			}
+		}
+	}
+	sizes, most := make([]float64, w.rows), 0.0
+	for j := range sizes {
+		sizes[j] = f.of(math.Sqrt(-f.less(0, w.row(j), w.row(j))))
+		most = max(most, sizes[j])
+	}
+	for j, size := range sizes {
+		for k := range w.cols {
+			w.row(j)[k] = f.of(f.of(w.at(j, k)/size) / size)
+			if size <= cut*most {
+				w.row(j)[k] = 0
+			}
+		}
+	}
+	return f.times(v.transposed(), w)
+}

@@ -2,7 +2,6 @@ package factor
 
 import (
 	"math"
-	"slices"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -190,15 +189,5 @@ func (t *trial) descending(s []float64) {
 // singular compares singular values with the eigenvalues of the matrix beside its transpose.
 func (t *trial) singular(a matrix, s []float64) {
 	t.descending(s)
-	n := a.rows + a.cols
-	both := zeros(n, n)
-	for i := range a.rows {
-		for j := range a.cols {
-			both.a[i*n+a.rows+j] = a.at(i, j)
-			both.a[(a.rows+j)*n+i] = a.at(i, j)
-		}
-	}
-	w := spectrum(both)
-	slices.Reverse(w)
-	t.values("the singular values are those of the matrix", s, w[:len(s)], a)
+	t.values("the singular values are those of the matrix", s, spread(a), a)
 }

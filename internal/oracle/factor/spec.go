@@ -24,6 +24,12 @@ type Spec struct {
 	Pivot        bool   `json:"pivot"`         // of lu: rows are exchanged
 	Adjoint      bool   `json:"adjoint"`       // of lu_solve: A^T X = B
 
+	// Which singular values are cut: those of pinv up to Atol or Rtol times the largest, torch's rule if it is below 0,
+	// and of a matrix that lstsq does not take for one of full rank.
+	Atol  float64 `json:"atol"`
+	Rtol  float64 `json:"rtol"`
+	Rcond float64 `json:"rcond"`
+
 	vector bool // B is one, and no matrix
 }
 
@@ -58,6 +64,8 @@ var (
 		"det":            {[][]string{first}, output, nil},
 		"slogdet":        {[][]string{first}, [][]string{{"sign"}, {"logabsdet"}}, nil},
 		"logdet":         {[][]string{first}, output, nil},
+		"pinv":           {[][]string{first}, output, []string{"atol", "rtol"}},
+		"lstsq":          {[][]string{first, {"B", "b", "other"}}, [][]string{{"solution"}}, []string{"rcond"}},
 	}
 	aliases = map[string]string{"inverse": "inv", "inv_ex": "inv", "solve_ex": "solve", "cholesky_ex": "cholesky",
 		"lu_factor_ex": "lu_factor"}
@@ -77,7 +85,7 @@ func Is(op string) bool { return operate[plain(op)].takes != nil }
 
 // Parse returns the operation of that name with attributes, a JSON object.
 func Parse(op string, attributes []byte) (*Spec, error) {
-	s := &Spec{Op: plain(op), Left: true, Mode: "reduced", UPLO: "L", FullMatrices: true, Pivot: true}
+	s := &Spec{Op: plain(op), Left: true, Mode: "reduced", UPLO: "L", FullMatrices: true, Pivot: true, Rtol: -1}
 	s.Upper = s.Op == "triangular_solve"
 	known := operate[s.Op].attributes
 	var given map[string]any
@@ -159,6 +167,21 @@ func (s *Spec) shapes(inputs []*tensor.Tensor) ([][]int, error) {
 		return [][]int{of(m, k), of(k), of(k, n)}, nil
 	}
 	switch {
+	case s.Op == "pinv":
+		return [][]int{of(n, m)}, nil
+	case s.Op == "lstsq" && m < n:
+		return nil, fmt.Errorf("%s: shape %v: want as many rows as columns, or more", s.Inputs()[0][0], a)
+	case s.Op == "lstsq":
+		shapes, err := s.solved(inputs[1].Shape, batch, m)
+		if err != nil {
+			return nil, err
+		}
+		rows := len(shapes[0]) - 2
+		if s.vector {
+			rows++
+		}
+		shapes[0][rows] = n
+		return shapes, nil
 	case m != n:
 		return nil, fmt.Errorf("%s: shape %v: want square matrices", s.Inputs()[0][0], a)
 	case s.Op == "eigh":
@@ -179,7 +202,8 @@ func (s *Spec) shapes(inputs []*tensor.Tensor) ([][]int, error) {
 
 // solved is the shape of what is solved for.
 func (s *Spec) solved(b, batch []int, n int) ([][]int, error) {
-	s.vector = s.Op == "solve" && (len(b) == 1 || len(b) > 1 && slices.Equal(b, append(slices.Clone(batch), n)))
+	vector := len(b) == 1 || len(b) > 1 && slices.Equal(b, append(slices.Clone(batch), n))
+	s.vector = vector && (s.Op == "solve" || s.Op == "lstsq")
 	rows := len(b) - 2
 	switch {
 	case s.vector:

@@ -66,6 +66,16 @@ class Factoring(unittest.TestCase):
         self.right("slogdet", {"A": self.x}, dict(zip(("sign", "logabsdet"), L.slogdet(self.x))))
         self.wrong("lu_solve", [self.b, lu, pivots], L.lu_solve(lu, torch.arange(1, 25, dtype=torch.int32).expand(2, 24).contiguous(), self.b), "factor.exchanges")
         self.wrong("lu_factor", [self.x], [lu, pivots - 1], "factor.pivot-base")
+        tall, low = self.x[:, :, :9].contiguous(), self.x[:, :, :2] @ self.x[:, :2, :9]
+        for op in (L.pinv, lambda a: L.pinv(a, rtol=1e-4), lambda a: L.pinv(a, hermitian=False)):
+            self.right(op, [tall], op(tall))
+        self.right(lambda a: L.pinv(a, rtol=1e-4), [low], L.pinv(low, rtol=1e-4))
+        self.right("linalg_pinv", [tall.mT], L.pinv(tall.mT))
+        self.wrong("pinv", [tall], L.inv(tall.mT @ tall) @ tall.mT * 1.001)
+        for driver in ("gels", "gelsy", "gelsd"):
+            self.right(lambda a, b: L.lstsq(a, b, driver=driver), [tall, self.b], L.lstsq(tall, self.b, driver=driver))
+        self.right("lstsq", [tall, self.b], L.lstsq(tall, self.b).solution)
+        self.wrong("lstsq", [tall, self.b], L.lstsq(tall, self.b).solution * 1.001)
         p, l, u = L.lu(self.x)
         self.wrong(L.lu, [self.x], [p.mT, l, u], "factor.transposed:P")
         self.wrong(L.det, [self.x], L.det(self.x) * 1.001)
@@ -76,7 +86,7 @@ class Factoring(unittest.TestCase):
     def test_numpy(self):
         x, b, spd, sym = self.x[0], self.b[0], self.spd[0], self.sym[0]
         for op, f, given in (("cholesky", np.linalg.cholesky, [spd]), ("qr", np.linalg.qr, [x]), ("eigh", np.linalg.eigh, [sym]), ("eigvalsh", np.linalg.eigvalsh, [sym]),
-                             ("solve", np.linalg.solve, [x, b]), ("inv", np.linalg.inv, [x]), ("svd", np.linalg.svd, [x]), ("det", np.linalg.det, [x]), ("slogdet", np.linalg.slogdet, [x])):
+                             ("solve", np.linalg.solve, [x, b]), ("inv", np.linalg.inv, [x]), ("svd", np.linalg.svd, [x]), ("det", np.linalg.det, [x]), ("slogdet", np.linalg.slogdet, [x]), ("pinv", np.linalg.pinv, [x[:, :9]])):
             y = f(*(t.numpy() for t in given))
             self.right(op, given, list(y) if isinstance(y, tuple) else y)
 

@@ -24,6 +24,8 @@ _OPERATIONS: Dict[str, Tuple[Sequence[str], Sequence[str]]] = {
     "det": (("A",), ()),
     "slogdet": (("A",), ()),
     "logdet": (("A",), ()),
+    "pinv": (("A",), ("atol", "rtol")),
+    "lstsq": (("A", "B"), ("rcond",)),
 }
 _ALIASES = {"inverse": "inv", "inv_ex": "inv", "solve_ex": "solve", "cholesky_ex": "cholesky", "lu_factor_ex": "lu_factor"}
 _HALVES = ("float16", "bfloat16")
@@ -48,7 +50,7 @@ def outputs(op: str, output: Any, attributes: Mapping[str, Any]) -> Any:
     given: List[Any] = list(output)
     if plain(op) == "qr" and attributes.get("mode") == "r":
         return given[-1]
-    if plain(op) in ("cholesky", "triangular_solve", "inv", "solve"):
+    if plain(op) in ("cholesky", "triangular_solve", "inv", "solve", "lstsq"):
         return given[0]
     if plain(op) == "lu" and not attributes.get("pivot", True):
         return given[-2:]
@@ -106,12 +108,12 @@ def called(op: Any, given: Sequence[Any]) -> Optional[Tuple[str, Sequence[Any], 
 def _bound(op: str, call: Call, wide: Sequence[Any], given: Sequence[Any]) -> Optional[Tuple[str, Sequence[Any], Dict[str, Any]]]:
     """The tensors of a call, which are among those that were given, in their order, and its attributes."""
     tensors, attributes = names(call.name), _OPERATIONS[op][1]
-    order = [*tensors, *(a for a in attributes if op not in ("solve_triangular", "solve"))]
+    order = [*tensors, *(a for a in attributes if op not in ("solve_triangular", "solve", "pinv"))]
     bound = dict(zip(order, call.args))
     for name, value in call.kwargs.items():
         given_as = {"input": tensors[0], "self": tensors[0], "other": tensors[-1], "input2": "L", "LU_data": "LU", "LU_pivots": "pivots", "b": "B"}
         bound[name if name in tensors else given_as.get(name, name)] = value
-    left = {k: v for k, v in bound.items() if k not in tensors and k not in ("out", "check_errors", "driver")}
+    left = {k: v for k, v in bound.items() if k not in tensors and k not in ("out", "check_errors", "driver") and (v or k != "hermitian")}
     if not set(tensors) <= set(bound) or not set(left) <= set(attributes):
         return None
     found = []
