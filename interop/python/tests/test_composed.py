@@ -30,6 +30,19 @@ class Composed(unittest.TestCase):
                 for k, y in enumerate([bent, *(w(*given) for w in wrong)]):
                     self.assertEqual(refrun.check_kernel(f, given, [y, *right[1:]] if isinstance(right, list) else y).verdict, "FAIL", k)
 
+    def test_whole_beside_half(self):
+        """Whole numbers beside half ones are of their type, in PyTorch rounded to it and in a fused kernel not."""
+        torch.manual_seed(0)
+        x = (torch.randn(300, 4) + 1).bfloat16()
+        x[torch.rand(300, 4) < 0.1] = torch.nan
+        mean = lambda x: torch.nanmean(x, 0)
+        y, fused = mean(x), mean(x.float()).bfloat16()
+        self.assertFalse(torch.equal(y, fused))
+        for right in (y, fused):
+            refrun.assert_kernel(mean, [x], right)
+        y[1] *= 1.02
+        self.assertEqual(refrun.check_kernel(mean, [x], y).verdict, "FAIL")
+
     def test_order(self):
         self.hold(lambda x: torch.cummax(x, -1), [self.x], lambda x: x, types=HALF)
         self.hold(lambda x: torch.cummin(x, 0)[0], [self.x], lambda x: torch.cummin(x, 1)[0])

@@ -8,7 +8,7 @@ c.emit(op, inputs, attributes), which adds a node and returns its output.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
@@ -204,9 +204,19 @@ def binary(op: str, first: str = "self", second: str = "other", *overloads: str)
             attributes["alpha"] = a["alpha"]
         if a.get("rounding_mode"):
             attributes["rounding_mode"] = a["rounding_mode"]
-        return c.emit(op, tensors, attributes)
+        return c.emit(op, _promoted(c, tensors), attributes)
 
     rule(*overloads)(f)
+
+
+def _promoted(c: Any, tensors: Sequence[Any]) -> List[Any]:
+    """Whole numbers beside others become numbers of the type of those, which PyTorch rounds and a compiler may not."""
+    types = [c.dtype(t) for t in tensors]
+    if not any(t.is_floating_point for t in types):
+        return list(tensors)
+    dtype = torch.result_type(*(torch.empty(c.shape(t), dtype=c.dtype(t), device="meta") for t in tensors)) if len(tensors) == 2 else types[0]
+    whole = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+    return [c.cast(t, dtype) if isinstance(t, str) and c.dtype(t) in whole else t for t in tensors]
 
 
 for name in "add sub mul div maximum minimum fmax fmin fmod remainder floor_divide atan2 eq ne lt le gt ge logical_and logical_or logical_xor pow".split():
