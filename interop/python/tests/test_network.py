@@ -67,6 +67,18 @@ class Length(nn.Module):
         return torch.sqrt(self.mix(x).square() + self.eps)
 
 
+class Hidden(nn.Module):
+    """A hidden state that a call sets, from its input or from what it was."""
+
+    def __init__(self, reads):
+        super().__init__()
+        self.cell, self.hidden, self.mask, self.reads = nn.Linear(4, 4), torch.ones(2, 4), torch.tensor([1.0, 0, 1, 1]), reads
+
+    def forward(self, x):
+        self.hidden = torch.tanh(self.cell((self.hidden + x if self.reads else x) * self.mask))
+        return self.hidden * 2
+
+
 class Sum(nn.Module):
     def forward(self, a, b):
         return a + b
@@ -129,6 +141,16 @@ class Describe(unittest.TestCase):
         self.assertEqual([i["dtype"] for i in net.inputs], ["int64", "bool"])
         self.assertIn("layer.norm2", net.modules)
         self.assertEqual(net.modules["layer"], "layer.norm2")
+
+    def test_hidden(self):
+        """A tensor that a call sets is no part of what it computes, and stays as it was; one that it reads too is refused."""
+        module, x = Hidden(False), torch.randn(2, 4)
+        net = refrun.describe(module, [x])
+        self.assertTrue(torch.equal(module.hidden, torch.ones(2, 4)) and "hidden" in vars(module))
+        self.assertNotIn("hidden", net.weights)
+        self.assertEqual(refrun.check_kernel(net, [x], module(x).detach()).verdict, "PASS")
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "hidden: a tensor of Hidden that a call reads and changes"):
+            refrun.describe(Hidden(True), [x])
 
     def test_recurrent(self):
         class First(nn.Module):

@@ -133,15 +133,44 @@ def described(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping
     _given(module, inputs, kwargs or {})
     try:
         with torch.no_grad(), running(module), composed.Written():
+            state = _state(module)
+            before = [vars(m)[k] for m, _, k, _ in state]
             returned = _returned(module, inputs, kwargs or {})  # first: a grid that it keeps is then of numbers
+            changed = [s for s, v in zip(state, before) if vars(s[0]).get(s[2]) is not v]
             # torch prints the graph of a call that it does not follow
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), _buffered(changed):
                 exported = _functional(torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False))
     except Exception as e:
         want = "sizes and branches that do not depend on the numbers of a tensor" if isinstance(e, GuardOnDataDependentSymNode) else "a call that it follows"
         why = textwrap.shorten((str(e).strip() or "no reason given").splitlines()[0], 160, placeholder=" ...")
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {why}): want {want}") from e
-    return _Converter(exported, returned, draws).convert(inputs, kwargs or {})._of(module)
+    net = _Converter(exported, returned, draws).convert(inputs, kwargs or {})._of(module)
+    read = sorted({name for _, name, _, _ in changed} & set(net.weights))
+    if read:
+        raise UnsupportedLayer(f"{read[0]}: a tensor of {type(module).__name__} that a call reads and changes: want it as an input")
+    return net
+
+
+State = List[Tuple[nn.Module, str, str, torch.Tensor]]
+
+
+def _state(module: nn.Module) -> State:
+    """Tensors that are neither parameters nor buffers: each of which module, its whole name, its own, and a copy."""
+    return [(m, f"{name}.{k}" if name else k, k, v.clone()) for name, m in module.named_modules() for k, v in vars(m).items() if isinstance(v, torch.Tensor)]
+
+
+@contextlib.contextmanager
+def _buffered(state: State) -> Iterator[None]:
+    """Makes tensors that a call sets, as a hidden state, buffers, which torch.export wants, and then what they were."""
+    for m, _, k, v in state:
+        vars(m).pop(k)
+        m.register_buffer(k, v.clone(), persistent=False)
+    try:
+        yield
+    finally:
+        for m, _, k, v in state:
+            delattr(m, k)
+            setattr(m, k, v)
 
 
 @contextlib.contextmanager
