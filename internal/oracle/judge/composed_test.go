@@ -163,3 +163,35 @@ func TestHalvedAngles(t *testing.T) {
 		t.Errorf("a place off: %s, %v", a.Verdict, a.Contract)
 	}
 }
+
+// TestHypot: the length of two numbers by the greater of them, each operation stored, as JAX has it, passes in half
+// types, of zeros and infinities too; without the square it fails, and so does the greater alone.
+func TestHypot(t *testing.T) {
+	for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
+		x := drawn(rand.New(rand.NewPCG(31, 32)), f, 300, 2)
+		copy(x.Data, []float64{0, 0, 0, 3, math.Inf(1), 1, math.Inf(-1), math.Inf(1)})
+		for name, c := range map[string]struct {
+			make func(greater, less float64) float64
+			want string
+		}{
+			"right": {func(a, b float64) float64 {
+				q := f.Round(b / a)
+				return a * f.Round(math.Sqrt(f.Round(1+f.Round(q*q))))
+			}, Pass},
+			"without a square": {func(a, b float64) float64 { return a * math.Sqrt(1+b/a) }, Fail},
+			"the greater":      {func(a, b float64) float64 { return a }, Fail},
+		} {
+			y := tensor.New(f, 300)
+			for i := range y.Data {
+				a, b := math.Abs(x.Data[2*i]), math.Abs(x.Data[2*i+1])
+				if a, b = max(a, b), min(a, b); a > 0 && a <= math.MaxFloat64 {
+					a = f.Round(c.make(a, b))
+				}
+				y.Data[i] = a
+			}
+			if r := ask(t, "linalg_vector_norm", `{"dim": [-1]}`, x, y); r.Verdict != c.want {
+				t.Errorf("%s in %v: %s, %s, %v", name, f, r.Verdict, r.Reason, r.Contract)
+			}
+		}
+	}
+}

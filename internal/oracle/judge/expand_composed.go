@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/internal/op/act"
 	"github.com/refrun/refrun/internal/op/pointwise"
+	"github.com/refrun/refrun/tensor"
 )
 
 // composed is an activation in the elementary operations that JAX makes it of, and files that have no node for it: XLA
@@ -20,9 +21,9 @@ func (b *builder) composed(op graph.Op, x int) int {
 	may := func(name string, op graph.Op, in ...int) int { return b.may(true, b.step(name, op, in...)) }
 	scalar := func(v float64) int {
 		if f, is := b.form.narrow(op); is {
-			v = f.Round(v)
+			return b.number(f.Round(v))
 		}
-		return b.number(v)
+		return b.Constant("", tensor.Of(fp16.Float64, []float64{v})) // of no axes: in float32, or in float64
 	}
 	switch nameOf(op) {
 	case "sigmoid":
@@ -103,6 +104,9 @@ func (b *builder) composed(op graph.Op, x int) int {
 	}
 	return -1
 }
+
+// sharing are activations that are the input times a share of it.
+var sharing = map[string]bool{"silu": true, "gelu": true, "gelu_tanh": true, "mish": true, "hardswish": true}
 
 // composes reports whether [builder.composed] has an activation.
 func composes(op graph.Op) bool {

@@ -16,6 +16,8 @@ const (
 	// PyTorch's floor_divide subtracts the remainder of the quotient that is cut off, divides, subtracts 1 where the signs
 	// are apart, and rounds to the next whole number, down from a half. Of half numbers it rounds each result.
 	remainderFirst = "of what the remainder leaves"
+	// JAX's, which goes away from 0 at a half.
+	remainderFirstAway = remainderFirst + ", a half away from 0"
 )
 
 // quotients are the forms of an operation that makes whole quotients.
@@ -23,7 +25,7 @@ func quotients(op graph.Binary, narrow fp16.Format) []Form {
 	switch op.Of {
 	case pointwise.FloorDivide:
 		if narrow.Half() {
-			return []Form{{Quotients: quotientFirst}, {Quotients: remainderFirst}}
+			return []Form{{Quotients: quotientFirst}, {Quotients: remainderFirst}, {Quotients: remainderFirstAway}}
 		}
 		return []Form{{Quotients: quotientFirst}}
 	case pointwise.TruncDivide, pointwise.Remainder:
@@ -40,12 +42,16 @@ func (b *builder) quotient(op graph.Binary, n *graph.Node, in []int) int {
 	with := func(of pointwise.Op) graph.Binary { return graph.Binary{Of: of, Self: op.Self, Other: op.Other} }
 	x, z := b.operandsOf(op, in)
 	switch {
-	case b.form.Quotients == remainderFirst && op.Of == pointwise.FloorDivide:
+	case b.form.Quotients != quotientFirst && op.Of == pointwise.FloorDivide:
 		left := b.step("remainder", with(pointwise.FMod), in...)
 		cut := b.may(true, b.step("quotient", div, b.may(true, b.step("difference", sub, x, left)), z))
 		apart := b.step("apart", graph.Binary{Of: pointwise.Less, Other: new(float64)}, b.step("signs", mul, left, z))
-		low := b.step("half", sub, b.may(true, b.step("lowered", sub, cut, apart)), b.number(.5))
-		return b.step("output", unary("ceil"), low)
+		lowered := b.may(true, b.step("lowered", sub, cut, apart))
+		if b.form.Quotients == remainderFirstAway {
+			more := b.step("half", plus, b.step("size", unary("abs"), lowered), b.number(.5))
+			return b.step("output", mul, b.step("sign", unary("sign"), lowered), b.step("whole", unary("floor"), more))
+		}
+		return b.step("output", unary("ceil"), b.step("half", sub, lowered, b.number(.5)))
 	case op.Of == pointwise.FloorDivide:
 		return b.step("output", unary("floor"), b.may(true, b.step("quotient", with(pointwise.Div), in...)))
 	case op.Of == pointwise.TruncDivide:

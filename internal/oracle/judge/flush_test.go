@@ -277,3 +277,19 @@ func TestLeastPowers(t *testing.T) {
 		}
 	}
 }
+
+// TestLastPlaces: a function of subnormal numbers may be off by their last place, as PyTorch's log1p is of half of
+// them, and not by two.
+func TestLastPlaces(t *testing.T) {
+	for places, want := range map[float64]string{1: Pass, 2: Fail} {
+		x, y := tensor.New(fp16.Float32, 8, 40), tensor.New(fp16.Float32, 8, 40)
+		r := rand.New(rand.NewPCG(25, 26))
+		for i := range x.Data {
+			x.Data[i] = fp16.Float32.Round(1e-39 * r.NormFloat64())
+			y.Data[i] = x.Data[i] - float64(i%2)*places*fp16.Float32.Smallest()
+		}
+		if a := ask(t, "log1p", "{}", x, y); a.Verdict != want {
+			t.Errorf("%v places: %s, %s, want %s", places, a.Verdict, a.Reason, want)
+		}
+	}
+}

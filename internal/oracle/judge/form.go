@@ -37,6 +37,8 @@ type Form struct {
 	// function about 1/2, as ONNX Runtime's; a softplus as x + log(1 + e^-x) and a mish as x (1 - ...), as OpenVINO's;
 	// expm1 as e^x - 1, as PyTorch's when compiled; a fast logarithm of half numbers, as XLA's on GPUs.
 	Symmetric bool `json:"symmetric,omitempty"`
+	// ByGreater is a norm of two numbers as the greater size times the root of 1 + (less/greater)^2, as JAX's.
+	ByGreater bool `json:"by_greater,omitempty"`
 	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs, and of a linear layer
 	// everywhere if its input is strided: whichever products are rounded are.
 	BiasAfter bool `json:"bias_after,omitempty"`
@@ -54,8 +56,8 @@ type Form struct {
 	// Powers is how whole powers are multiplied out, "one factor after another" or "by squaring"; "" is one
 	// function.
 	Powers string `json:"powers,omitempty"`
-	// Quotients is how whole quotients, and remainders of them, are made: "after a rounding" or "of what the remainder
-	// leaves"; "" is exactly.
+	// Quotients is how whole quotients, and remainders of them, are made: "after a rounding", "of what the remainder
+	// leaves" or "of what the remainder leaves, a half away from 0"; "" is exactly.
 	Quotients string `json:"quotients,omitempty"`
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16, or one of [Emulations]; "" for none. "tf32 but of
@@ -107,6 +109,7 @@ type Form struct {
 func (f Form) with(g Form) Form {
 	f.Affine, f.OnePass, f.Symmetric = f.Affine || g.Affine, f.OnePass || g.OnePass, f.Symmetric || g.Symmetric
 	f.Composed, f.Expanded = f.Composed || g.Composed, f.Expanded || g.Expanded
+	f.ByGreater = f.ByGreater || g.ByGreater
 	f.BiasAfter, f.Taps, f.Backwards = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps, f.Backwards || g.Backwards
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes

@@ -232,6 +232,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 		if k.off != nil && y-y == 0 && x-x == 0 && !(single && oneRounding[name]) {
 			e := k.off(x, y)
 			out.sigma.Data[i] = typical * e // a flush, which is all or nothing, is simulated apart
+			if acc.keeps && subnormal(y) {
+				out.sigma.Data[i] += typical * acc.loses(y)
+			}
 			// at 0 kernels have 0, 1 and 1/2, and not all the number next to softplus's ln 2
 			if out.r.Data[i] = e + acc.loses(y); x == 0 && single {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0

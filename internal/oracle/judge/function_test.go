@@ -98,3 +98,37 @@ func TestMinusOne(t *testing.T) {
 		}
 	}
 }
+
+// TestInfiniteShares: what an activation that is its input times a share of it has of -inf may be 0, or NaN where
+// the share is 0, as PyTorch and JAX have it; -inf is wrong, and so is NaN elsewhere.
+func TestInfiniteShares(t *testing.T) {
+	for op, of := range map[string]func(x float64) float64{
+		"silu":      func(x float64) float64 { return x / (1 + math.Exp(-x)) },
+		"gelu":      func(x float64) float64 { return x / 2 * math.Erfc(-x/math.Sqrt2) },
+		"hardswish": func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 },
+		"mish":      func(x float64) float64 { return x * math.Tanh(math.Log1p(math.Exp(x))) },
+		"gelu_tanh": func(x float64) float64 {
+			return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+		},
+	} {
+		x, y := tensor.New(fp16.Float32, 40, 7), tensor.New(fp16.Float32, 40, 7)
+		r := rand.New(rand.NewPCG(17, 18))
+		for i := range x.Data {
+			x.Data[i] = fp16.Float32.Round(2 * r.NormFloat64())
+			y.Data[i] = fp16.Float32.Round(of(x.Data[i]))
+		}
+		x.Data[5], x.Data[6] = math.Inf(-1), math.Inf(1)
+		y.Data[6] = math.Inf(1)
+		for got, want := range map[[2]float64]string{{0, y.Data[7]}: Pass, {math.NaN(), y.Data[7]}: Pass,
+			{math.Inf(-1), y.Data[7]}: Fail, {math.NaN(), math.NaN()}: Fail} {
+			y.Data[5], y.Data[7] = got[0], got[1]
+			name, attributes := op, "{}"
+			if op == "gelu_tanh" {
+				name, attributes = "gelu", `{"approximate": "tanh"}`
+			}
+			if a := ask(t, name, attributes, x, y); a.Verdict != want {
+				t.Errorf("%s of -inf is %v: %s, %s, want %s", op, got, a.Verdict, a.Reason, want)
+			}
+		}
+	}
+}

@@ -103,6 +103,15 @@ func (b *builder) vectorNorm(op graph.VectorNorm, x int) ([]int, bool) {
 		return b.step(of, graph.Reduction{Of: of, Axes: op.Axes, Keep: op.Keep}, x)
 	}
 	size := func() int { return b.step("size", unary("abs"), x) }
+	if b.form.ByGreater && ofTwoNumbers(op, b.in[0].Shape) {
+		greater, less := over("amax", size()), over("amin", size())
+		divides := b.step("divides", graph.Binary{Of: pointwise.LessEqual, Other: real(math.MaxFloat64)}, greater)
+		divides = b.step("not_zero", mul, divides, b.step("above", graph.Binary{Of: pointwise.Greater, Other: real(0)}, greater))
+		by := b.step("divisor", graph.Where{}, divides, greater, b.number(1))
+		square := b.may(true, b.step("square", unary("square"), b.may(true, b.step("quotient", div, less, by))))
+		root := b.may(true, b.step("root", unary("sqrt"), b.may(true, b.step("one_more", plus, square, b.number(1)))))
+		return []int{b.step("output", mul, greater, root)}, true
+	}
 	switch float64(op.Order) {
 	case 2:
 		square := b.step("square", unary("square"), x)
@@ -119,6 +128,11 @@ func (b *builder) vectorNorm(op graph.VectorNorm, x int) ([]int, bool) {
 		return []int{over("amin", size())}, true
 	}
 	return nil, false
+}
+
+// ofTwoNumbers reports whether a norm is the length of pairs, as hypot is.
+func ofTwoNumbers(op graph.VectorNorm, shape []int) bool {
+	return op.Order == 2 && len(op.Axes) == 1 && shape[(op.Axes[0]+len(shape))%len(shape)] == 2
 }
 
 // besideSmall returns which input of a sum a small constant is added to, -1 of others.

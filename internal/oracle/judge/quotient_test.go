@@ -22,16 +22,10 @@ func TestQuotients(t *testing.T) {
 		}
 		return 0
 	}
-	left := func(to func(float64) float64) function { // PyTorch's floor_divide
-		return func(a, b float64) float64 {
-			q := to(to(to(a-math.Mod(a, b))/b) - sign(a, b))
-			whole := math.Floor(q)
-			if q-whole > .5 {
-				whole++
-			}
-			return whole
-		}
+	left := func(to, whole func(float64) float64) function { // floor_divide of PyTorch and of JAX
+		return func(a, b float64) float64 { return whole(to(to(to(a-math.Mod(a, b))/b) - sign(a, b))) }
 	}
+	down := func(q float64) float64 { return math.Ceil(q - .5) }
 	divided := func(whole func(float64) float64) function {
 		return func(a, b float64) float64 { return whole(single(a / b)) }
 	}
@@ -43,10 +37,14 @@ func TestQuotients(t *testing.T) {
 		by     function
 		want   string
 	}{
-		"floor, exact":     {pointwise.FloorDivide, fp16.Float32, floor, Pass},
-		"floor, divided":   {pointwise.FloorDivide, fp16.Float32, divided(math.Floor), Pass},
-		"floor, eager":     {pointwise.FloorDivide, fp16.Float32, left(single), Pass},
-		"floor, bfloat16":  {pointwise.FloorDivide, fp16.BFloat16, left(fp16.BFloat16.Round), Pass},
+		"floor, exact":    {pointwise.FloorDivide, fp16.Float32, floor, Pass},
+		"floor, divided":  {pointwise.FloorDivide, fp16.Float32, divided(math.Floor), Pass},
+		"floor, eager":    {pointwise.FloorDivide, fp16.Float32, left(single, down), Pass},
+		"floor, bfloat16": {pointwise.FloorDivide, fp16.BFloat16, left(fp16.BFloat16.Round, down), Pass},
+		"floor, JAX":      {pointwise.FloorDivide, fp16.BFloat16, left(fp16.BFloat16.Round, math.Round), Pass},
+		"floor, half up": {pointwise.FloorDivide, fp16.BFloat16, left(fp16.BFloat16.Round, func(q float64) float64 {
+			return math.Floor(q + 1)
+		}), Fail},
 		"floor, cut off":   {pointwise.FloorDivide, fp16.Float32, divided(math.Trunc), Fail},
 		"floor, nearest":   {pointwise.FloorDivide, fp16.Float32, divided(math.RoundToEven), Fail},
 		"trunc, divided":   {pointwise.TruncDivide, fp16.Float32, divided(math.Trunc), Pass},

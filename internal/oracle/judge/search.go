@@ -224,7 +224,8 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if kernels["symmetric "+op.Name()].off != nil && (op.Name() != "log" || q.Narrow.Half()) {
 				forms = append(forms, Form{Symmetric: true})
 			}
-			if q.Narrow == fp16.Float32 && op.Name() == "asin" { // whose angle, half of it, may be flushed
+			// asin's angle, half of it, may be flushed, and -inf times a share of 0 is NaN
+			if q.Narrow == fp16.Float32 && (op.Name() == "asin" || sharing[nameOf(op)] && q.infinite()) {
 				forms = append(forms, Form{Composed: true})
 			}
 			if q.Narrow.Half() && composes(op) {
@@ -251,6 +252,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 		case graph.VectorNorm:
 			if q.Narrow == fp16.BFloat16 && op.Order == 2 {
 				forms = append(forms, Form{Composed: true})
+			}
+			if q.Narrow.Half() && ofTwoNumbers(op, types[n.In[0]].Shape) {
+				forms = append(forms, Form{ByGreater: true})
 			}
 		case graph.Var:
 			if q.Narrow.Half() && op.Root {
@@ -317,6 +321,13 @@ func (q *Question) forms(types []graph.Type) []Form {
 		forms = append(forms, all)
 	}
 	return distinct(written(forms, q.Operands))
+}
+
+// infinite reports whether a kernel is given -inf.
+func (q *Question) infinite() bool {
+	least := func(t *tensor.Tensor) bool { return t != nil && slices.Contains(t.Data, math.Inf(-1)) }
+	return slices.ContainsFunc(q.Inputs, least) ||
+		slices.ContainsFunc(q.Graph.Values, func(v graph.Value) bool { return least(v.Const) })
 }
 
 // attentionInParts is how PyTorch's attention of float32 numbers on GPUs, that of CUTLASS, multiplies, whether TF32 is
