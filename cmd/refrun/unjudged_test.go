@@ -20,8 +20,8 @@ func TestUnjudgedExit(t *testing.T) {
 		code int
 		args []string
 	}{
-		{"UNJUDGED y: lp_pool", 3, []string{"check", "--onnx", file("pool.onnx"), "--input", file("pool_x.npz"), "--output",
-			file("pool_y.npz")}},
+		{"UNJUDGED output: linalg_vector_norm", 3, []string{"check", "--graph", file("count.json"), "--input",
+			"input=" + norm + ":input", "--output", "output=" + norm + ":output"}},
 		{"y is the first wrong layer", 1, []string{"check", "--onnx", file("qdq.onnx"), "--input",
 			"x=" + file("x.npy"), "--output", file("out_y_wrong.npz"), "--layers", file("layers.npz")}},
 		{"output: linalg_vector_norm: it is not known", 3,

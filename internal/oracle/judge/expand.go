@@ -23,6 +23,7 @@ type builder struct {
 	stored bool         // whether kernels keep a norm's mean and 1/deviation in the inputs' format
 	// variances is set if they keep what makes its variance, even n: a batch norm of PyTorch on a CPU, of bfloat16.
 	variances bool
+	outside   bool         // whether eps is added to the root of the variance
 	built     built        // the fault to build in
 	node      string       // that is expanded
 	index     int          // which it is

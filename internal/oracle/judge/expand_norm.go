@@ -107,7 +107,7 @@ func (b *builder) root(v int, eps float64) int {
 	case b.is("kernel.eps-ignored"):
 	case b.is(otherEps):
 		v = b.step("variance_eps", plus, v, b.number(b.figure(0)))
-	case b.is("kernel.eps-outside-root"):
+	case b.outside, b.is("kernel.eps-outside-root"):
 		s := b.step("deviation", unary("sqrt"), v)
 		return b.step("rstd", unary("reciprocal"), b.step("deviation_eps", plus, s, b.number(eps)))
 	default:

@@ -1,6 +1,12 @@
 package judge
 
-import "github.com/refrun/refrun/graph"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
+)
 
 // statistics adds the steps of sums and means that kernels compute in several operations, none for
 // other nodes.
@@ -33,6 +39,16 @@ func (b *builder) statistics(n *graph.Node, in []int) []int {
 		}
 		kept := b.step("kept", mul, in[1], b.number(op.Momentum))
 		return one(b.step("output", plus, kept, b.step("new", mul, now, b.number(1-op.Momentum))))
+	case graph.MeanVariance:
+		axes := []int(op.Axes)
+		if len(axes) == 0 {
+			axes = lastAxes(shape, len(shape))
+		}
+		b.outside = true
+		defer func() { b.outside = false }()
+		return one(b.norm(in[0], shape, axes, 1e-9, -1, -1))
+	case graph.LpPool:
+		return one(b.lpPool(op, len(shape)-2, in[0]))
 	case graph.LpNormalize:
 		sum := over("sum", op.Axis)
 		if op.P == 1 {
@@ -42,4 +58,29 @@ func (b *builder) statistics(n *graph.Node, in []int) []int {
 		return one(b.step("output", div, in[0], b.step("norm", unary("sqrt"), s)))
 	}
 	return nil
+}
+
+// lpPool is the root of order p of the sum of |x|^p over each window.
+func (b *builder) lpPool(op graph.LpPool, axes, x int) int {
+	one := 1
+	attributes, err := json.Marshal(graph.AvgPool{Kernel: op.Kernel, Stride: op.Stride, Padding: op.Padding,
+		Dilation: op.Dilation, Ceil: op.Ceil, Divisor: &one})
+	if err != nil {
+		panic("judge: " + err.Error())
+	}
+	sum, err := graph.Bind(fmt.Sprintf("avg_pool%dd", axes), attributes)
+	if err != nil {
+		panic("judge: " + err.Error())
+	}
+	size := b.step("size", unary("abs"), x)
+	switch op.P {
+	case 1:
+		return b.step("output", sum, size)
+	case 2:
+		squares := b.may(true, b.step("square", unary("square"), x))
+		return b.step("output", unary("sqrt"), b.may(true, b.step("sum", sum, squares)))
+	}
+	to := func(p float64) graph.Op { return graph.Binary{Of: pointwise.Pow, Other: &p} }
+	powers := b.may(true, b.step("power", to(float64(op.P)), size))
+	return b.step("output", to(1/float64(op.P)), b.may(true, b.step("sum", sum, powers)))
 }

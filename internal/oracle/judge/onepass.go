@@ -80,7 +80,7 @@ func (q *Question) groups() (of func(i int) int, n int, eps float64) {
 // hasMean reports whether an operation is a norm that subtracts the mean of the numbers.
 func hasMean(op graph.Op) bool {
 	switch op := op.(type) {
-	case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm:
+	case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.MeanVariance:
 		return true
 	case graph.BatchNorm:
 		return op.Training

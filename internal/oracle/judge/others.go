@@ -68,8 +68,9 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		v, is := b.quantize(op, in)
 		return []int{v}, is
 	case graph.DequantizeLinear:
-		v, is := b.dequantize(op, in)
-		return []int{v}, is
+		return []int{b.dequantize(op, in)}, true
+	case graph.DynamicQuantizeLinear:
+		return b.quantizeDynamic(in[0]), true
 	case graph.VectorNorm:
 		return b.vectorNorm(op, in[0])
 	case graph.Var:
@@ -105,8 +106,9 @@ func (b *builder) vectorNorm(op graph.VectorNorm, x int) ([]int, bool) {
 	size := func() int { return b.step("size", unary("abs"), x) }
 	if b.form.ByGreater && ofTwoNumbers(op, b.in[0].Shape) {
 		greater, less := over("amax", size()), over("amin", size())
-		divides := b.step("divides", graph.Binary{Of: pointwise.LessEqual, Other: real(math.MaxFloat64)}, greater)
-		divides = b.step("not_zero", mul, divides, b.step("above", graph.Binary{Of: pointwise.Greater, Other: real(0)}, greater))
+		finite := b.step("finite", graph.Binary{Of: pointwise.LessEqual, Other: real(math.MaxFloat64)}, greater)
+		some := b.step("some", graph.Binary{Of: pointwise.Greater, Other: real(0)}, greater)
+		divides := b.step("divides", mul, finite, some)
 		by := b.step("divisor", graph.Where{}, divides, greater, b.number(1))
 		square := b.may(true, b.step("square", unary("square"), b.may(true, b.step("quotient", div, less, by))))
 		root := b.may(true, b.step("root", unary("sqrt"), b.may(true, b.step("one_more", plus, square, b.number(1)))))
@@ -412,14 +414,11 @@ func Knows(op graph.Op) bool {
 	case graph.Softmax, graph.LayerNorm, graph.RMSNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm,
 		graph.Attention,
 		graph.Var, graph.GLU, graph.Binary, graph.InverseStd, graph.Running, graph.LpNormalize, crossEntropy, rotary,
-		cumprod, argsort:
+		cumprod, argsort, graph.LpPool, graph.MeanVariance, graph.QuantizeLinear, graph.DequantizeLinear,
+		graph.DynamicQuantizeLinear:
 		return true
 	case graph.VectorNorm:
 		return op.Order != 0
-	case graph.QuantizeLinear:
-		return op.BlockSize == 0
-	case graph.DequantizeLinear:
-		return op.BlockSize == 0
 	case graph.Unary, graph.Act:
 		_, ok := kernels[nameOf(op)]
 		return ok

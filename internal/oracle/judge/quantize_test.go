@@ -101,3 +101,87 @@ func TestDequantizeLinear(t *testing.T) {
 		}
 	}
 }
+
+// TestDynamicQuantizeLinear: numbers, scale and zero point pass, with products with reciprocals too; of a range without
+// 0 in it, and cut off, they fail, and so does one more.
+func TestDynamicQuantizeLinear(t *testing.T) {
+	single := fp16.Float32.Round
+	x := drawn(rand.New(rand.NewPCG(9, 10)), fp16.Float32, 30, 40)
+	for i := range x.Data {
+		x.Data[i] = single(math.Abs(x.Data[i]) + .5) // so that 0 is one end
+	}
+	reciprocal := func(x, s float64) float64 { return single(x * single(1/s)) }
+	quotient := func(x, s float64) float64 { return single(x / s) }
+	for _, c := range []struct {
+		name   string
+		least  float64
+		by     func(x, s float64) float64
+		whole  func(float64) float64
+		passes bool
+	}{
+		{"right", 0, quotient, math.RoundToEven, true}, {"reciprocal", 0, reciprocal, math.RoundToEven, true},
+		{"without 0", .5, quotient, math.RoundToEven, false}, {"cut off", 0, quotient, math.Trunc, false},
+	} {
+		most := 0.0
+		for _, v := range x.Data {
+			most = max(most, v)
+		}
+		scale := single((most - c.least) / 255)
+		zero := max(0, c.whole(c.by(-c.least, scale)))
+		y := tensor.New(fp16.Int64, 30, 40)
+		for i, v := range x.Data {
+			y.Data[i] = max(0, min(255, c.whole(c.by(v, scale))+zero))
+		}
+		outputs := []*tensor.Tensor{y, tensor.Of(fp16.Float32, []float64{scale}), tensor.Of(fp16.Int64, []float64{zero})}
+		for k, out := range outputs {
+			g := graph.New(nil)
+			g.Outputs = g.AddNode(graph.DynamicQuantizeLinear{}, "y", 3, g.Input("x"))[k : k+1]
+			ask := func() string {
+				a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: out})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Verdict
+			}
+			if v := ask(); k == 0 && (v == Pass) != c.passes || c.passes && v == Fail {
+				t.Errorf("%s, output %d: %s", c.name, k, v)
+			}
+			if out.Data[0] = out.Data[0]*1.01 + 1; c.passes && ask() != Fail {
+				t.Errorf("%s, output %d: one more passes", c.name, k)
+			}
+		}
+	}
+}
+
+// TestBlocks: numbers with a scale for each block of an axis, the last of which is shorter, pass; with the scale of the
+// block before they fail.
+func TestBlocks(t *testing.T) {
+	const rows, columns, block = 6, 50, 16
+	x := drawn(rand.New(rand.NewPCG(11, 12)), fp16.Float32, rows, columns)
+	scale := tensor.New(fp16.Float32, rows, 4)
+	for i := range scale.Data {
+		scale.Data[i] = fp16.Float32.Round(.01 + .003*float64(i))
+	}
+	of := graph.Quantization{Axis: 1, BlockSize: block}
+	for _, shift := range []int{0, 1} {
+		q, y := tensor.New(fp16.Int64, rows, columns), tensor.New(fp16.Float32, rows, columns)
+		for i, v := range x.Data {
+			s := scale.Data[i/columns*4+(max(i%columns/block-shift, 0))]
+			q.Data[i] = max(-128, min(127, math.RoundToEven(v/s)))
+			y.Data[i] = fp16.Float32.Round(q.Data[i] * s)
+		}
+		for op, c := range map[graph.Op][2]*tensor.Tensor{
+			graph.QuantizeLinear{Quantization: of, Dtype: "int8"}: {x, q}, graph.DequantizeLinear{Quantization: of}: {q, y},
+		} {
+			g := graph.New(nil)
+			g.Outputs = []int{g.Add(op, "y", g.Input("x"), g.Input("scale"))}
+			a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{c[0], scale}, Output: c[1]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (a.Verdict == Pass) != (shift == 0) || shift > 0 && a.Verdict != Fail {
+				t.Errorf("%s, scales from %d blocks before: %s, %s", op.Name(), shift, a.Verdict, a.Reason)
+			}
+		}
+	}
+}
