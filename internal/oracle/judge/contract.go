@@ -80,6 +80,7 @@ func (c Contract) String() string {
 		words string
 	}{{c.Composed, "operations in elementary ones"}, {c.Expanded, "expm1 by exp and tanh"},
 		{c.Symmetric, "a function whose errors are not smaller where it is"},
+		{c.StoredMean, "variances about the stored mean"},
 		{c.ByGreater, "a norm of two numbers by the greater"},
 		{c.BiasAfter, "the bias added to the stored product"},
 		{c.Taps, "tap by tap"},

@@ -52,6 +52,9 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	mean = b.times(b.step("mean_exact", over("mean", axes...), of), share)
 	about := mean // what the variance is about: the mean before it is stored
 	mean = b.may(false, b.step("mean", same, mean))
+	if b.variances && b.form.StoredMean {
+		about = mean
+	}
 	d := b.step("centered", sub, x, mean)
 	var v int
 	var kept []int

@@ -39,7 +39,8 @@ func (b *builder) quantizeDynamic(x int) []int {
 	low, high := of.Range()
 	scale := b.step("scale", div, span, b.Constant("", tensor.Of(fp16.Float64, []float64{high - low})))
 	some := b.step("some", graph.Binary{Of: pointwise.Greater, Other: new(float64)}, span)
-	scale = b.step("scale_output", graph.Where{}, some, scale, b.Constant("", tensor.Of(fp16.Float64, []float64{1})))
+	one := b.Constant("", tensor.Of(fp16.Float64, []float64{1}))
+	scale = b.step("scale_output", graph.Where{}, some, b.may(true, scale), one)
 	whole := graph.Cast{Dtype: "int64"}
 	zero := b.step("zero_quotient", div, b.step("negated", unary("neg"), least), scale)
 	zero = b.step("zero_rounded", unary("round"), zero)

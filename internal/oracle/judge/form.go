@@ -15,6 +15,8 @@ type Form struct {
 	// Affine is a norm as x*scale + shift, with the mean inside shift, in place of
 	// (x - mean)*scale.
 	Affine bool `json:"affine,omitempty"`
+	// StoredMean is a batch norm whose variance is about the mean as it is stored, as PyTorch's on a CPU.
+	StoredMean bool `json:"stored_mean,omitempty"`
 	// OnePass is a variance as mean(x^2) - mean(x)^2.
 	OnePass bool `json:"one_pass,omitempty"`
 	// Online is an attention that divides by the sum of probabilities after its product with
@@ -109,7 +111,7 @@ type Form struct {
 func (f Form) with(g Form) Form {
 	f.Affine, f.OnePass, f.Symmetric = f.Affine || g.Affine, f.OnePass || g.OnePass, f.Symmetric || g.Symmetric
 	f.Composed, f.Expanded = f.Composed || g.Composed, f.Expanded || g.Expanded
-	f.ByGreater = f.ByGreater || g.ByGreater
+	f.ByGreater, f.StoredMean = f.ByGreater || g.ByGreater, f.StoredMean || g.StoredMean
 	f.BiasAfter, f.Taps, f.Backwards = f.BiasAfter || g.BiasAfter, f.Taps || g.Taps, f.Backwards || g.Backwards
 	if g.Online {
 		f.Online, f.BlockKeys, f.CoarseExp, f.Lanes = true, g.BlockKeys, g.CoarseExp, g.Lanes

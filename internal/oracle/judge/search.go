@@ -284,6 +284,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			forms = append(forms, Form{Affine: true})
+			if _, is := op.(graph.InstanceNorm); q.Narrow.Half() && (is || n.Op.Name() == "batch_norm") {
+				forms = append(forms, Form{StoredMean: true})
+			}
 		case graph.Reduction:
 			if shape := types[n.In[0]].Shape; op.Of == "logsumexp" && q.Attends && q.Narrow.Half() && len(shape) > 0 {
 				forms = append(forms, coarse(0, shape[len(shape)-1])...)

@@ -162,3 +162,42 @@ func TestSomeElements(t *testing.T) {
 		}
 	}
 }
+
+// TestStoredMean: the variance of a batch norm of bfloat16 may be about the mean as it is stored, as PyTorch's on a CPU
+// is, which shows far from 0; times 1.02 it is wrong, and so is the square of the mean in its place.
+func TestStoredMean(t *testing.T) {
+	const rows, channels = 24, 40
+	f := fp16.BFloat16
+	x := drawn(rand.New(rand.NewPCG(21, 22)), f, rows, channels)
+	for i, v := range x.Data {
+		x.Data[i] = f.Round(v + 30)
+	}
+	for name, c := range map[string]struct {
+		variance func(square, mean float64) float64
+		want     string
+	}{
+		"right":      {func(v, _ float64) float64 { return v }, Pass},
+		"times 1.02": {func(v, _ float64) float64 { return 1.02 * v }, Fail},
+		"the mean":   {func(_, m float64) float64 { return m * m }, Fail},
+	} {
+		y := tensor.New(f, rows, channels)
+		for k := range channels {
+			mean, sum := 0.0, 0.0
+			for i := range rows {
+				mean += x.Data[i*channels+k] / rows
+			}
+			mean = f.Round(mean)
+			for i := range rows {
+				d := x.Data[i*channels+k] - mean
+				sum += d * d
+			}
+			rstd := f.Round(1 / math.Sqrt(c.variance(f.Round(f.Round(sum)/rows), mean)+1e-5))
+			for i := range rows {
+				y.Data[i*channels+k] = f.Round((x.Data[i*channels+k] - mean) * rstd)
+			}
+		}
+		if a := ask(t, "batch_norm", `{"training": true}`, x, y); a.Verdict != c.want {
+			t.Errorf("%s: %s, %s, %v", name, a.Verdict, a.Reason, a.Contract)
+		}
+	}
+}

@@ -11,22 +11,23 @@ import (
 
 // Contract says which of a claim's roundings a device has.
 type Contract struct {
-	Name     string // "" for the claim's own
-	operands bool   // those of the operands of products, by autocast
-	wide     bool   // of these the parameters alone
-	stores   func(op graph.Op) bool
-	kernels  bool            // what is made and read within one kernel is read before it is stored
-	pure     bool            // without autocast: weights, inputs and all results are of the half type
-	apart    bool            // biases of transposed convolutions are added to sums that are stored
-	chained  bool            // what one operation alone reads that is no product is not stored
-	peeled   bool            // biases of convolutions are added in float32, unrounded, by the kernel after the product
-	joins    bool            // an attention's projection is one kernel with the scaling of its query
-	inPlace  bool            // sums are stored in the half type of a term
-	steps    bool            // the products of a recurrent layer's step are one sum
-	wideBias bool            // and that of its biases is not stored
-	inSteps  bool            // a softmax under a mask stores what it makes of each number
-	also     kind            // what it does besides
-	turned   map[choice]bool // what it does otherwise
+	Name      string // "" for the claim's own
+	operands  bool   // those of the operands of products, by autocast
+	wide      bool   // of these the parameters alone
+	stores    func(op graph.Op) bool
+	kernels   bool            // what is made and read within one kernel is read before it is stored
+	pure      bool            // without autocast: weights, inputs and all results are of the half type
+	apart     bool            // biases of transposed convolutions are added to sums that are stored
+	chained   bool            // what one operation alone reads that is no product is not stored
+	peeled    bool            // biases of convolutions are added in float32, unrounded, by the kernel after the product
+	joins     bool            // an attention's projection is one kernel with the scaling of its query
+	inPlace   bool            // sums are stored in the half type of a term
+	steps     bool            // the products of a recurrent layer's step are one sum
+	wideBias  bool            // and that of its biases is not stored
+	constants bool            // what constants alone make is made and stored in the half type, when a network is loaded
+	inSteps   bool            // a softmax under a mask stores what it makes of each number
+	also      kind            // what it does besides
+	turned    map[choice]bool // what it does otherwise
 }
 
 // choice is one thing that right devices of a claim may do or leave.
@@ -126,6 +127,11 @@ func (c Claim) Contracts(g *graph.Graph) []Contract {
 		all = append(all, c.recurrent(all[0])...)
 	}
 	none := func(graph.Op) bool { return false }
+	if c.Pure && slices.ContainsFunc(g.Nodes, func(n graph.Node) bool { return foldable(g, &n) }) {
+		all = append(all, Contract{Name: "constants folded in the half type", operands: true, stores: every, constants: true},
+			Contract{Name: "constants folded in the half type, and all results kept in float32",
+				operands: true, stores: none, constants: true})
+	}
 	return append(all,
 		Contract{Name: "what lies between two products is one kernel, which keeps float32",
 			operands: true, stores: every, kernels: true},

@@ -207,7 +207,7 @@ func (l *lowering) fold(g *graph.Graph) *graph.Graph {
 	norms := folds(g)
 	for _, i := range slices.Sorted(maps.Keys(norms)) {
 		conv, norm := &to.Nodes[i], &to.Nodes[norms[i]]
-		if !l.chooses(weights, norms[i], norm.Out[0], g.Name(norm), false, norm.In[0]) {
+		if !l.chooses(weights, norms[i], norm.Out[0], g.Name(norm), l.constants, norm.In[0]) {
 			continue
 		}
 		f := &fold{conv: *conv, norm: *norm}
@@ -275,6 +275,11 @@ func (l *lowering) node(i int, stored fp16.Format) {
 	if l.scales(i) && l.chooses(scaled, i, n.Out[0], name, false, n.In...) {
 		of := l.scaled(i, name, in)
 		l.of[n.Out[0]], l.made[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, of, n.Out[0], stored), of, at
+		return
+	}
+	if l.constants && foldable(l.from, n) {
+		y, out := l.loaded(n, name, in), n.Out[0]
+		l.of[out], l.made[out], l.kernel[out] = l.store(i, y, out, stored), y, at
 		return
 	}
 	out := l.operation(n, l.reading(n, l.narrowed(i), name, in), name, in)
