@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -24,6 +25,8 @@ const leastHalf = 0x1p-14
 // a right kernel may lie. Nil is nowhere.
 type ball struct {
 	v, r *tensor.Tensor
+	// ends are the least and the greatest numbers of a right kernel, after a step that jumps: nil for v - r and v + r.
+	ends [2]*tensor.Tensor
 	// sigma is what errors of a kernel's arithmetic in this step alone are like: the deviation
 	// of a random one. Nil is none.
 	sigma *tensor.Tensor
@@ -264,6 +267,39 @@ func chooses(op graph.Op, k int) bool {
 // otherInteger reports whether these are integers of which some may be others.
 func (b ball) otherInteger() bool {
 	return b.v.Format == fp16.Int64 && b.r != nil && slices.ContainsFunc(b.r.Data, func(r float64) bool { return r > 0 })
+}
+
+// stepped are functions of one number that jump, and never fall.
+var stepped = map[string]bool{"floor": true, "ceil": true, "round": true, "trunc": true, "sign": true, "cast": true}
+
+// endsOf are what a function that jumps makes of the ends of its input, and what sums with exact numbers and cuts make
+// of these: of a number that may be 2 or 3 it is not 1. They are nil of others.
+func endsOf(op graph.Op, in []ball) (ends [2]*tensor.Tensor, err error) {
+	if len(in) == 0 || in[0].r == nil {
+		return ends, nil
+	}
+	of, given := in[0].ends, make([]*tensor.Tensor, len(in))
+	switch b, is := op.(graph.Binary); {
+	case of[0] == nil && !stepped[op.Name()]:
+		return ends, nil
+	case of[0] == nil:
+		of = [2]*tensor.Tensor{moved(in[0], -1), moved(in[0], +1)}
+	case is && b.Of == pointwise.Add && len(in) == 2 && in[1].r == nil: // a zero point
+	case !stepped[op.Name()] && op.Name() != "clip":
+		return ends, nil
+	}
+	for k, end := range of {
+		for i, b := range in {
+			given[i] = b.v
+		}
+		given[0] = end
+		out, err := apply(op, given...)
+		if err != nil {
+			return ends, err
+		}
+		ends[k] = out[0]
+	}
+	return ends, nil
 }
 
 // magnitudes are |v| + r.

@@ -62,6 +62,9 @@ func evaluate(
 		if err != nil {
 			return err
 		}
+		if out[0].ends, err = endsOf(n.Op, in); err != nil {
+			return err
+		}
 		if flusher == nil && !b.keeps {
 			flusher = flushing(n, balls, out)
 		}

@@ -185,3 +185,32 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestOneSide: of a quotient a little below the middle of two whole numbers the greater one is right as well, and one less
+// is not; of one above it is the other way.
+func TestOneSide(t *testing.T) {
+	scale := fp16.Float32.Round(.1)
+	x, y := tensor.New(fp16.Float32, 40), tensor.New(fp16.Int64, 40)
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(graph.QuantizeLinear{Dtype: "int8"}, "y", g.Input("x"), g.Input("scale"))}
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(scale * (float64(i) + .5)) // each a little to one side
+		y.Data[i] = math.RoundToEven(x.Data[i] / scale)
+	}
+	for i := range x.Data {
+		right := y.Data[i]
+		other := 2*float64(i) + 1 - right
+		for got, want := range map[float64]string{right: Pass, other: Pass, 2*right - other: Fail, 2*other - right: Fail} {
+			y.Data[i] = got
+			a, err := Check(Question{Graph: g, Output: y,
+				Inputs: []*tensor.Tensor{x, tensor.Of(fp16.Float32, []float64{scale})}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Verdict != want {
+				t.Errorf("%v of a quotient of %v: %s, want %s", got, x.Data[i]/scale, a.Verdict, want)
+			}
+		}
+		y.Data[i] = right
+	}
+}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -15,6 +16,7 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 	if flips {
 		all++
 	}
+	t.ends = [2][]float64{}
 	t.y, t.r, t.sigma, t.right = make([]float64, n), make([]float64, n), make([]float64, n), make([][]float64, all)
 	var mu sync.Mutex
 	parts := map[int][]float64{} // what flushes, by its place
@@ -45,6 +47,17 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		}
 		for m, k := range right {
 			t.store(q.Output.Format, t.right[m][from:from+len(k.Data)], k.Data)
+		}
+		for k, end := range out.ends {
+			if end == nil {
+				continue
+			}
+			mu.Lock()
+			if t.ends[k] == nil {
+				t.ends[k] = slices.Repeat([]float64{math.Inf(2*k - 1)}, n)
+			}
+			copy(t.ends[k][from:], end.Data)
+			mu.Unlock()
 		}
 		if flushed != nil {
 			mu.Lock()

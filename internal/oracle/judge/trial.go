@@ -14,10 +14,11 @@ type trial struct {
 	Contract
 	b      *builder
 	round  rounded
-	y, r   []float64   // of the output
-	sigma  []float64   // the deviation that the last step's own errors have; nil is none
-	stored []float64   // y, rounded
-	right  [][]float64 // outputs of simulated right kernels
+	y, r   []float64    // of the output
+	ends   [2][]float64 // the least and the greatest numbers of right kernels where they jump; nil for y - r and y + r
+	sigma  []float64    // the deviation that the last step's own errors have; nil is none
+	stored []float64    // y, rounded
+	right  [][]float64  // outputs of simulated right kernels
 	// flushed is the output of a kernel that flushes subnormal numbers, nil if there are none
 	flushed []float64
 	e       []float64 // expected squares of errors
@@ -169,7 +170,11 @@ func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
 		return math.Inf(-1), math.Inf(1)
 	}
 	var ends [2]float64
-	t.store(f, ends[:], []float64{y - r, y + r})
+	least, greatest := y-r, y+r
+	if t.ends[0] != nil && t.ends[1] != nil {
+		least, greatest = max(least, t.ends[0][i]), min(greatest, t.ends[1][i])
+	}
+	t.store(f, ends[:], []float64{least, greatest})
 	return ends[0], ends[1]
 }
 
