@@ -186,8 +186,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestOneSide: of a quotient a little below the middle of two whole numbers the greater one is right as well, and one less
-// is not; of one above it is the other way.
+// TestOneSide: of a quotient a little below the middle of two whole numbers the greater one is right as well, and one
+// less is not; of one above it is the other way.
 func TestOneSide(t *testing.T) {
 	scale := fp16.Float32.Round(.1)
 	x, y := tensor.New(fp16.Float32, 40), tensor.New(fp16.Int64, 40)
