@@ -158,7 +158,7 @@ func lostTerms(q *Question, t *trial) [][]float64 { return [][]float64{{0}, {1}}
 // narrowInputs are the inputs that a kernel of float32 numbers may round, and to what.
 func narrowInputs(q *Question, t *trial) (all [][]float64) {
 	for k, x := range q.Inputs {
-		if x.Format != fp16.Float32 || q.Narrow != fp16.Float32 {
+		if x.Format != fp16.Float32 || q.Narrow.Half() {
 			continue
 		}
 		for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {

@@ -151,7 +151,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		}
 	}
 	for _, f := range Faults {
-		if narrowsOperands(f.ID) && q.Narrow != fp16.Float32 {
+		if narrowsOperands(f.ID) && q.Narrow.Half() {
 			continue
 		}
 		if f.ID == onePassID {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 )
 
@@ -230,7 +229,7 @@ func (s *finder) change(c Contract, by change) Contract {
 
 // names are those of steps that may be rounded to a half format.
 func (s *finder) names(b *builder) []string {
-	if s.q.Narrow == fp16.Float32 {
+	if !s.q.Narrow.Half() {
 		return nil
 	}
 	return b.names()
@@ -280,7 +279,7 @@ func (s *finder) single(b *builder) (all []change) {
 
 // pairs are the changes of a step and of the next that reads it.
 func (s *finder) pairs(b *builder) (all []change) {
-	if s.q.Narrow == fp16.Float32 {
+	if !s.q.Narrow.Half() {
 		return nil
 	}
 	for _, pair := range some(b.pairs(), len(b.Nodes)) {
@@ -293,7 +292,7 @@ func (s *finder) pairs(b *builder) (all []change) {
 func (s *finder) climb(c Contract, off Distance) (Contract, Distance, error) {
 	// of which all are candidates
 	small := len(s.q.Graph.Nodes) < 2 && c.Scaled == "" && len(s.expand(c.Form).names()) <= pairedNames
-	for moved := !small && (s.q.Narrow != fp16.Float32 || c.Operands != ""); moved && off.Mean > 0; {
+	for moved := !small && (s.q.Narrow.Half() || c.Operands != ""); moved && off.Mean > 0; {
 		moved = false
 		b := s.expand(c.Form)
 		for _, changes := range [][]change{s.single(b), s.pairs(b)} {

@@ -205,7 +205,7 @@ func (q *Question) tryKernels(types []graph.Type, c Contract, cores, bounds bool
 	}
 	t.round = t.b.rounds(values, q.Narrow)
 	t.b.blocks = q.repeats()
-	t.b.thin, t.b.cores = !bounds, cores && c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
+	t.b.thin, t.b.cores = !bounds, cores && c.Accumulate == "" && (q.Narrow.Half() || c.Operands != "")
 	f := q.Output.Format
 	// Where terms cancel, one rounding before the last moves the result by many places.
 	if err := q.withEdges(types, t, kernels, bounds && (len(t.round) > 0 || t.b.jumps())); err != nil {

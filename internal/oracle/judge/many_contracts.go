@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 )
 
@@ -32,7 +31,7 @@ func (m *Many) Contracts(of ...int) ([]Contract, error) {
 		also = append(also, o.few(types))
 	}
 	all, err := q.likely(types, also...)
-	if err == nil && q.Narrow == fp16.Float32 {
+	if err == nil && !q.Narrow.Half() {
 		all = append(all, q.onePasses(types, Contract{Form: Form{written: q.Written, Operands: q.Operands}})...)
 	}
 	return all, err

@@ -217,7 +217,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 		switch op := n.Op.(type) {
 		case graph.Binary:
 			forms = append(forms, quotients(op, q.Narrow)...)
-			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow != fp16.Float32 {
+			if factors(op, n.In, q.Graph.Values) != 0 && q.Narrow.Half() {
 				forms = append(forms, Form{Powers: oneByOne}, Form{Powers: bySquares})
 			}
 		case graph.Unary, graph.Act:
@@ -225,7 +225,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Symmetric: true})
 			}
 			// asin's angle, half of it, may be flushed, and -inf times a share of 0 is NaN
-			if q.Narrow == fp16.Float32 && (op.Name() == "asin" || sharing[nameOf(op)] && q.infinite()) {
+			if !q.Narrow.Half() && (op.Name() == "asin" || sharing[nameOf(op)] && q.infinite()) {
 				forms = append(forms, Form{Composed: true})
 			}
 			if q.Narrow.Half() && composes(op) {
@@ -261,7 +261,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Composed: true})
 			}
 		case graph.Conv, graph.Convolution, graph.ConvTranspose, graph.Linear:
-			if q.Narrow == fp16.Float32 {
+			if !q.Narrow.Half() {
 				if tiled(op, types[n.In[1]].Shape) {
 					forms = append(forms, Form{Winograd: 2}, Form{Winograd: 4})
 				}
@@ -293,7 +293,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 			}
 		case graph.Attention:
 			keys := keys(n, types)
-			if q.Narrow == fp16.Float32 && q.Operands == "" { // where blocks change next to nothing
+			if !q.Narrow.Half() && q.Operands == "" { // where blocks change next to nothing
 				way := q.attentionInParts()
 				forms = append(forms, onlines(min(keys, 1))...)
 				forms = append(forms, Form{Operands: way}, Form{Operands: way, Online: true})
@@ -314,7 +314,7 @@ func (q *Question) forms(types []graph.Type) []Form {
 	if !q.Written {
 		return distinct(forms)
 	}
-	if q.Narrow == fp16.Float32 { // where it is not looked for which of them go together
+	if !q.Narrow.Half() { // where it is not looked for which of them go together
 		all := Form{}
 		for _, f := range forms {
 			if f.Scaled == "" {
@@ -394,7 +394,7 @@ func (q *Question) candidates(types []graph.Type) (all []Contract) {
 			all = append(all, Contract{Form: f})
 		}
 	}
-	if q.Narrow == fp16.Float32 {
+	if !q.Narrow.Half() {
 		return all
 	}
 	plain := expand(q.Graph, types, Form{written: q.Written}, q.built).names()

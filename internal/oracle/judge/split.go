@@ -40,7 +40,7 @@ var coarser = []string{"bf16x3", "3xtf32"}
 
 // coarserWays are the figures of operandsSplit.
 func coarserWays(q *Question, _ *trial) (all [][]float64) {
-	if q.Narrow != fp16.Float32 || q.Operands != "" {
+	if q.Narrow.Half() || q.Operands != "" {
 		return nil
 	}
 	for k := range coarser {

@@ -98,7 +98,7 @@ func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial
 		return nil, err
 	}
 	t.round = t.b.rounds(values, q.Narrow)
-	t.b.cores = c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
+	t.b.cores = c.Accumulate == "" && (q.Narrow.Half() || c.Operands != "")
 	f := q.Output.Format
 	if f == fp16.Float32 && !t.b.multiplies() { // where elements share an error, as those of a row do whose mean is off
 		kernels = max(kernels, leastCompared)
