@@ -83,6 +83,7 @@ func CheckKernel(k Kernel) (*KernelReport, error) {
 	if k.Output == nil {
 		return nil, errors.New("the output is not given")
 	}
+	q.Double = judge.IsDouble(q.Inputs, q.Output)
 	if k.Rounded != nil {
 		q.Claimed = &judge.Contract{Round: k.Rounded}
 	}

@@ -15,8 +15,8 @@ type Network struct {
 	Name   string // for the report
 	Graph  *graph.Graph
 	Inputs []*tensor.Tensor // of the graph, as the device had them
-	// Precision and Autocast are the arithmetic that the device says it has: float32, tf32, float16 or bfloat16; and
-	// cuda or cpu, none for a half precision without autocast, as after module.half(), and "" for cuda's.
+	// Precision and Autocast are the arithmetic that the device says it has: float64, float32, tf32, float16 or bfloat16;
+	// and cuda or cpu, none for a half precision without autocast, as after module.half(), and "" for cuda's.
 	Precision, Autocast string
 	// Outputs are the device's outputs, in the order of the graph's, in the format in which it stores them; nil for one
 	// that is not known.

@@ -117,7 +117,7 @@ func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout
 				if err != nil {
 					t.Fatal(err)
 				}
-				states[[2]int{i, -back}] = tensor.Of(fp16.Float32, x, s.Shape...)
+				states[[2]int{i, -back}] = tensor.Of(mode.Wide(), x, s.Shape...)
 			}
 			of[i] = append(of[i], states[[2]int{i, 0}].Data...)
 		}
@@ -129,6 +129,9 @@ func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout
 					if x, err = g.Given(k, m, at); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if mode.Precision == fp16.Float64 && x.Format != fp16.Int64 {
+					x = tensor.Of(fp16.Float64, x.Data, x.Shape...)
 				}
 				in = append(in, x)
 			}
@@ -159,7 +162,8 @@ func stepDevice(t *testing.T, dir string, mode graph.Mode, spoil func(c *rollout
 	}
 	for i, s := range g.States {
 		shape := append([]int{c.Rollout.Realizations, c.Rollout.Timesteps}, s.Shape...)
-		x, err := safetensors.OfFloat64s(strings.TrimSuffix("trajectory."+s.Name, "."), safetensors.F32, shape, of[i])
+		x, err := safetensors.OfFloat64s(strings.TrimSuffix("trajectory."+s.Name, "."), safetensors.DTypeOf(mode.Wide()),
+			shape, of[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -459,30 +463,6 @@ func TestStepGraphRefused(t *testing.T) {
 	}
 }
 
-// TestFloat64Chains: a claim of float64 is no pass of steps that are judged as chains, whose kernels have float32 sums.
-func TestFloat64Chains(t *testing.T) {
-	t.Parallel()
-	wide, _ := graph.ParseMode("float64", "")
-	float32s, _ := graph.ParseMode("float32", "")
-	dir := t.TempDir()
-	stepCaseAt(t, dir, stepGraph)
-	ofGraph, err := CheckCase(t.Context(), stepDevice(t, dir, float32s, nil), CheckOptions{Mode: wide})
-	if err != nil {
-		t.Fatal(err)
-	}
-	op, c := anyGraph(t, anyGraphs["pooled"].lines...), rollout.Config{Policy: rollout.Convex, Alpha: .5, EngineBatch: 2}
-	ofOperator, err := Check(t.Context(), op, device(t, op, op, c, c, float32s, 3, 9),
-		Claim{Mode: wide, Rollout: c, Noise: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range []*report.Report{ofGraph, ofOperator} {
-		if r.Verdict != report.NoPower || len(r.Unjudged) == 0 {
-			t.Errorf("%s: %s: %s: want %s, and why", r.Subject, r.Verdict, r.Reason, report.NoPower)
-		}
-	}
-}
-
 // TestStepBudget: when the time is up, every step is still looked at. A device that fails whatever its roundings are
 // does so at its step; of one that another contract may make right it is said that this is not known; and what was left
 // out is listed.
@@ -529,5 +509,57 @@ func TestStepBudget(t *testing.T) {
 				t.Errorf("not judged: %q, first step %d: want that of no verdict alone, and 3", r.Unjudged, r.FirstStep)
 			}
 		})
+	}
+}
+
+// TestDoubleSteps: steps in float64 pass as that, and fail where a device has computed in float32, is off by a part in
+// 10^11, or has a fault of rollouts.
+func TestDoubleSteps(t *testing.T) {
+	t.Parallel()
+	double, single := graph.Mode{Precision: fp16.Float64}, graph.Mode{Precision: fp16.Float32}
+	times := func(by float64) func(*rollout.Case, int, int, []*tensor.Tensor) {
+		return func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) {
+			in[0] = in[0].Clone()
+			for i := range in[0].Data {
+				in[0].Data[i] *= by
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		made  graph.Mode // what the device computes in
+		spoil func(*rollout.Case, int, int, []*tensor.Tensor)
+		step  int
+		fault string
+	}{
+		{"right", double, nil, -1, ""},
+		{"float32", single, nil, 1, "precision.in-place-of-the-claimed-mode:float32"},
+		{"a part in 10^11", double, times(1 + 1e-11), 3, ""},
+		{"past states in another order", double,
+			func(_ *rollout.Case, _, _ int, in []*tensor.Tensor) { in[0], in[1] = in[1], in[0] }, 3, ""},
+	} {
+		dir := t.TempDir()
+		stepCaseAt(t, dir, stepGraph)
+		r, err := CheckCase(t.Context(), stepDevice(t, dir, c.made, c.spoil), CheckOptions{Mode: double})
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if passes := r.Verdict == report.PassConforming; passes != (c.step < 0) || r.FirstStep != c.step ||
+			c.fault != "" && r.Findings[0].ID != c.fault {
+			t.Errorf("%s: %s at step %d: %s %v %+v", c.name, r.Verdict, r.FirstStep, r.Reason, r.Unjudged, r.Findings)
+		}
+	}
+}
+
+// TestDoubleOperators: so do those of an operator of any graph.
+func TestDoubleOperators(t *testing.T) {
+	t.Parallel()
+	double, single := graph.Mode{Precision: fp16.Float64}, graph.Mode{Precision: fp16.Float32}
+	op, c := anyGraph(t, anyGraphs["pooled"].lines...), rollout.Config{Policy: rollout.Convex, Alpha: .5, EngineBatch: 2}
+	for made, want := range map[graph.Mode]report.Verdict{double: report.PassConforming, single: report.FailPrecision} {
+		r, err := Check(t.Context(), op, device(t, op, op, c, c, made, 3, 9), Claim{Mode: double, Rollout: c, Noise: "none"})
+		if err != nil || r.Verdict != want {
+			t.Errorf("made in %v: %s: %s %v: want %s", made, r.Verdict, r.Reason, err, want)
+		}
 	}
 }

@@ -264,7 +264,7 @@ func TestModelCheck(t *testing.T) {
 		{nil, "--output: missing: want the file of the outputs that the device returned"},
 		{[]string{"--output", "z=" + dev}, `--output: "z": not an output of the network: want linear`},
 		{[]string{"--output", dev, "--claim", "float64"},
-			"--claim: precision float64: want float32, tf32, float16 or bfloat16"},
+			m + ": linear: float32 numbers: want float64, as is claimed"},
 		{[]string{"--output", dev, "--noise", "none"},
 			"--noise: says nothing of a network: want it without --onnx and --graph"},
 		{[]string{"--output", in}, in + ": 3 tensors: want ..."},

@@ -24,7 +24,8 @@ import torch
 import torch.nn.functional as F
 
 warnings.filterwarnings("ignore")
-PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+PRECISIONS = {"float64": torch.float64, "float32": torch.float32, **HALVES}
 G = torch.Generator()
 
 
@@ -249,7 +250,8 @@ def by_jax(torchs, jaxs, onnx, ins):
             return jax.numpy.asarray(t.float().numpy().astype(ml_dtypes.bfloat16))
         return jax.numpy.asarray(t.numpy())
 
-    y = jax.jit(jaxs)(*map(of, ins))
+    with jax.enable_x64(any(t.dtype == torch.float64 for t in ins)):
+        y = jax.jit(jaxs)(*map(of, ins))
     if y is None:
         return None
     if y.dtype == jax.numpy.bfloat16:
@@ -273,7 +275,7 @@ def by_onnx(torchs, jaxs, onnx, ins):
     from onnx import helper, numpy_helper
 
     kind, attrs = onnx[0], dict(onnx[1])
-    types = {torch.float32: T.FLOAT, torch.float16: T.FLOAT16, torch.bfloat16: T.BFLOAT16, torch.int64: T.INT64, torch.bool: T.BOOL}
+    types = {torch.float64: T.DOUBLE, torch.float32: T.FLOAT, torch.float16: T.FLOAT16, torch.bfloat16: T.BFLOAT16, torch.int64: T.INT64, torch.bool: T.BOOL}
     given = [f"x{k}" for k in range(len(ins))]
     constants, names = [], list(given)
     if kind in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "ReduceL2"):
@@ -311,7 +313,7 @@ RECORDED = {("softmax of columns", "torch", "bfloat16"), ("logsumexp", "torch", 
             ("elu", "onnxruntime", "float32"), ("pow", "torch", "float32"), ("log_softmax", "jax", "bfloat16")}
 
 
-def record(folder, name, op, attrs, ins, out, r):
+def record(folder, name, op, attrs, ins, out, r, **more):
     from safetensors.torch import save_file
 
     folder.mkdir(exist_ok=True)
@@ -319,9 +321,36 @@ def record(folder, name, op, attrs, ins, out, r):
     rows = json.loads(index.read_text()) if index.exists() else {}
     file = name.replace(" ", "_") + ".safetensors"
     names = refrun.kernel._names(op, len(ins))
-    save_file({**{n: t.contiguous() for n, t in zip(names, ins)}, "output": out.contiguous()}, folder / file)
+    save_file({**{n: t.contiguous() for n, t in zip(names, ins)}, "output": out.contiguous(), **more}, folder / file)
     rows[name] = {"file": file, "op": op, "attrs": attrs, "contract": r.data["contract"]}
     index.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def doubles(folder):
+    """Small outputs of PyTorch in float64, with what it makes in float32 of the same numbers."""
+    torch.set_default_dtype(torch.float64)
+    G.manual_seed(5)
+    cases = {
+        "matmul": ([normal(9, 60), normal(60, 7)], {}, torch.matmul),
+        "softmax": ([normal(7, 45, scale=3)], {"dim": -1}, lambda x: F.softmax(x, -1)),
+        "log_softmax": ([normal(7, 45, scale=3)], {"dim": -1}, lambda x: F.log_softmax(x, -1)),
+        "layer_norm": ([normal(7, 45, shift=0.5), normal(45), normal(45)], {"normalized_shape": [45], "eps": 1e-5}, lambda x, w, b: F.layer_norm(x, [45], w, b)),
+        "rms_norm": ([normal(7, 45)], {"normalized_shape": [45]}, lambda x: F.rms_norm(x, [45])),
+        "group_norm": ([normal(2, 4, 5, 6), normal(4), normal(4)], {"num_groups": 2, "eps": 1e-5}, lambda x, w, b: F.group_norm(x, 2, w, b)),
+        "gelu": ([normal(300, scale=2)], {}, F.gelu),
+        "exp": ([normal(300, scale=3)], {}, torch.exp),
+        "tanh": ([normal(300)], {}, torch.tanh),
+        "asin": ([inner(300) * 1e-8], {}, torch.asin),
+        "pow": ([positive(200), normal(200)], {}, torch.pow),
+        "conv2d": ([normal(1, 3, 9, 9), normal(4, 3, 3, 3, scale=0.2), normal(4)], {}, F.conv2d),
+        "cumsum": ([normal(5, 60)], {"dim": -1}, lambda x: torch.cumsum(x, -1)),
+        SDPA: ([normal(1, 2, 11, 8) for _ in range(3)], {}, F.scaled_dot_product_attention),
+        "std": ([normal(9, 40)], {"dim": -1}, lambda x: torch.std(x, -1)),
+        "interpolate": ([normal(1, 2, 5, 6)], {"scale_factor": 2, "mode": "bilinear"}, lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")),
+    }
+    for op, (ins, attrs, f) in cases.items():
+        r = refrun.check_kernel(op, ins, f(*ins), **attrs)
+        record(Path(folder), op, op, attrs, ins, f(*ins), r, single=f(*(t.float() for t in ins)).double())
 
 
 def contract(c):
@@ -332,7 +361,7 @@ def contract(c):
                               ("bias_after", "bias after"), ("taps", "tap by tap")) if c.get(k)]
     if c.get("block_keys"):
         words.append(f"{c['block_keys']} keys")
-    return "; ".join(words) or "float32 steps"
+    return "; ".join(words) or ("float64 steps" if c.get("double") else "float32 steps")
 
 
 def main():
@@ -341,9 +370,12 @@ def main():
     p.add_argument("--library", choices=LIBRARIES)
     p.add_argument("--seed", type=int, default=5)
     p.add_argument("--record", help="a folder for the outputs that the tests of internal/oracle/judge have")
+    p.add_argument("--record-double", help="a folder for those of float64")
     p.add_argument("--text", action="store_true", help="print the report of what is refused")
     a = p.parse_args()
     torch.set_num_threads(1)
+    if a.record_double:
+        return doubles(a.record_double)
     count = collections.Counter()
     libraries = [a.library] if a.library else list(LIBRARIES)
     print("| operation | library | " + " | ".join(PRECISIONS) + " |\n|---|---|" + "---|" * len(PRECISIONS))
@@ -354,6 +386,7 @@ def main():
             row = []
             for precision, dtype in PRECISIONS.items():
                 G.manual_seed(a.seed)
+                torch.set_default_dtype(torch.float64 if dtype == torch.float64 else torch.float32)
                 ins = [t.to(dtype) if t.is_floating_point() else t for t in inputs()]
                 try:
                     out = LIBRARIES[library](*made, ins)
@@ -364,7 +397,7 @@ def main():
                     row.append("-")
                     continue
                 judged, options = op, attrs
-                if library == "jax" and precision != "float32" and name in chains(dtype):
+                if library == "jax" and precision in HALVES and name in chains(dtype):
                     judged, options = chains(dtype)[name], {}
                 try:
                     r = refrun.check_kernel(judged, ins, out, **options)
@@ -372,7 +405,7 @@ def main():
                     row.append(f"**not judged** {e}")
                     count["not judged"] += 1
                     continue
-                if precision != "float32" and (name, library) in NARROW:
+                if precision in HALVES and (name, library) in NARROW:
                     if r.verdict != "FAIL":
                         count["sums in half not refused"] += 1
                     r = refrun.check_kernel(judged, ins, out, accumulate=precision, **options)

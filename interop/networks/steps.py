@@ -259,6 +259,7 @@ def main():
             counts, taken, checks = [0] * 5, 0.0, 0
             for seed in range(o.first, o.first + o.seeds):
                 torch.manual_seed(seed)
+                torch.set_default_dtype(torch.float64 if precision == "float64" else torch.float32)
                 s = moved(STEPS[name](o.steps), o.device)
                 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
                 for fault, what in {None: (None, None), **s.faults()}.items():

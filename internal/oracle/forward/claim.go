@@ -20,7 +20,7 @@ type Claim struct {
 	native bool
 }
 
-// ParseClaim returns the claim of a precision (float32, tf32, float16 or bfloat16) and an autocast:
+// ParseClaim returns the claim of a precision (float64, float32, tf32, float16 or bfloat16) and an autocast:
 // cuda or cpu, none for a half precision without, and "" for cuda's.
 func ParseClaim(precision, autocast string) (Claim, error) {
 	if autocast == "none" {
@@ -31,14 +31,11 @@ func ParseClaim(precision, autocast string) (Claim, error) {
 		return Claim{Mode: graph.Mode{Precision: fp16.Float32}, Pure: true, Half: f}, err
 	}
 	m, err := graph.ParseMode(precision, autocast)
-	if err == nil && m.Precision == fp16.Float64 {
-		err = fmt.Errorf("precision float64: want float32, tf32, float16 or bfloat16")
-	}
 	return Claim{Mode: m}, err
 }
 
-// Own is the claim that a network makes itself: a half precision throughout if most of its results are of that type, as
-// in a file that was converted to it; else float32.
+// Own is the claim that a network makes itself: a half precision throughout, or float64, if most of its results are of
+// that type, as in a file that was converted to it; else float32.
 func Own(g *graph.Graph, inputs []*tensor.Tensor) Claim {
 	claim := Claim{Mode: graph.Mode{Precision: fp16.Float32}}
 	types := make([]graph.Type, len(inputs))
@@ -63,7 +60,18 @@ func Own(g *graph.Graph, inputs []*tensor.Tensor) Claim {
 			claim.Pure, claim.Half = true, f
 		}
 	}
+	if 2*of[fp16.Float64] > results {
+		claim.Mode.Precision = fp16.Float64
+	}
 	return claim
+}
+
+// Given is the mode in which a network is read for a claim: its inputs are float64's if that is claimed.
+func (c Claim) Given() graph.Mode {
+	if c.Mode.Precision == fp16.Float64 {
+		return c.Mode
+	}
+	return graph.Mode{Precision: fp16.Float32}
 }
 
 // String returns the claim's name, such as bfloat16/autocast-cpu or float16/no-autocast.

@@ -67,6 +67,37 @@ func TestOwn(t *testing.T) {
 
 func ptr(v float64) *float64 { return &v }
 
+// TestDouble: a network whose results are float64 claims it. What is made in float32 fails with that name.
+func TestDouble(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	g := graph.New(nil)
+	in := g.Input("x")
+	scaled := g.Add(graph.Binary{Of: pointwise.Mul, Other: ptr(.3)}, "scaled", in)
+	g.Outputs = []int{g.Add(graph.Softmax{Axis: -1}, "y", scaled)}
+	x := tensor.New(fp16.Float64, 20, 30)
+	for i := range x.Data {
+		x.Data[i] = 5 * r.NormFloat64()
+	}
+	for _, made := range []fp16.Format{fp16.Float64, fp16.Float32} {
+		q := forward.Question{Name: "y", Graph: g, Inputs: []*tensor.Tensor{x}, Claim: forward.Own(g, []*tensor.Tensor{x})}
+		given := tensor.New(made, x.Shape...)
+		made.RoundSlice(given.Data, x.Data)
+		p, err := g.Infer(graph.Mode{Precision: made}, graph.Type{Shape: x.Shape, Format: made})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Outputs, err = p.Run(new(graph.Run), given); err != nil {
+			t.Fatal(err)
+		}
+		q.Outputs[0].Format = fp16.Float64
+		a, err := forward.Check(context.Background(), q)
+		if err != nil || a.Claim != "float64" || a.Verdict.Passed() != (made == fp16.Float64) ||
+			made == fp16.Float32 && a.Findings[0].ID != "kernel.steps-in:float32" {
+			t.Errorf("made in %v: %+v, %v", made, a, err)
+		}
+	}
+}
+
 // TestQuantizedOutput: whole numbers that a network ends in are judged as what they are made of is: a product with the
 // reciprocal of the scale is right, and one more is not.
 func TestQuantizedOutput(t *testing.T) {

@@ -84,7 +84,7 @@ func (q *Question) check() error {
 	for i, x := range q.Inputs {
 		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
 	}
-	p, err := q.Graph.Infer(graph.Mode{Precision: fp16.Float32}, types...)
+	p, err := q.Graph.Infer(q.Claim.Given(), types...)
 	if err != nil {
 		return err
 	}
@@ -99,6 +99,9 @@ func (q *Question) check() error {
 		}
 		if (want.Format == fp16.Int64) != (r.got.Format == fp16.Int64) {
 			return fmt.Errorf("%s: %v numbers: want %v", r.name, r.got.Format, want.Format)
+		}
+		if double := fp16.Float64; q.Claim.Mode.Precision == double && want.Format == double && r.got.Format != double {
+			return fmt.Errorf("%s: %v numbers: want float64, as is claimed", r.name, r.got.Format)
 		}
 		known++
 	}

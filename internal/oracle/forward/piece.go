@@ -233,6 +233,7 @@ func (q *Question) ask(p *piece, k lower.Contract) (judge.Question, error) {
 	if f, half := q.Claim.rules().Narrow(); half {
 		ask.Narrow = f
 	}
+	ask.Double = q.Claim.Mode.Precision == fp16.Float64
 	return ask, nil
 }
 

@@ -35,6 +35,7 @@ type Question struct {
 	// mean and rstd of a norm, lse of an attention. See [grad.Backward].
 	Saved   map[string]*tensor.Tensor
 	Claimed *judge.Contract // nil to find out
+	Double  bool            // whether the kernel computes in float64
 }
 
 // Check answers. An operation without a gradient that is known is NO-POWER, in one line.
@@ -43,7 +44,7 @@ func Check(q Question) (*judge.SeveralReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := judge.Several{Names: names, Claimed: q.Claimed, WideSums: true, Attends: true}
+	s := judge.Several{Names: names, Claimed: q.Claimed, WideSums: true, Attends: true, Double: q.Double}
 	for _, n := range names {
 		s.Outputs = append(s.Outputs, q.Grads[n])
 	}

@@ -33,7 +33,7 @@ func (q *Question) alone(t *trial, f fp16.Format) {
 		x, _ := largest(k, 1/float64(2*len(t.right)))
 		right = append(right, x)
 	}
-	l := largestOf(len(t.y), f == fp16.Float32 && t.b.multiplies(), right)
+	l := largestOf(len(t.y), t.fine(f) && t.b.multiplies(), right)
 	x, at := largest(q.Output.Data, 0)
 	w := farthest{law: l, of: x, chance: l.tail(x), count: 1}
 	if at >= 0 {

@@ -14,9 +14,13 @@ type Contract struct {
 
 // String says it in words.
 func (c Contract) String() string {
-	s := "float32 steps, one rounding at the end"
+	steps := "float32 steps, "
+	if c.Double {
+		steps = "float64 steps, "
+	}
+	s := steps + "one rounding at the end"
 	if len(c.Round) > 0 {
-		s = "float32 steps, rounded: "
+		s = steps + "rounded: "
 		for i, r := range c.Round {
 			if i > 0 {
 				s += ", "

@@ -22,7 +22,7 @@ func evaluate(
 	for m := range sims {
 		sims[m] = simulation{
 			m: m, of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)),
-			errs: newErrors(m), cuts: b.cores && m%2 == 1,
+			errs: newErrors(m), cuts: b.cores && m%2 == 1, double: b.form.Double,
 		}
 		if m%2 == 1 {
 			sims[m].fused, sims[m].errs.blocks = fused, b.blocks
@@ -39,6 +39,9 @@ func evaluate(
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
 		balls[v] = held(t)
 		single := balls[v].single()
+		if b.form.Double {
+			single = t
+		}
 		if slices.Contains(b.inexact, v) {
 			balls[v] = inexact(t)
 		}
@@ -47,7 +50,7 @@ func evaluate(
 			case s.turns != nil:
 				s.of[v] = t
 			case balls[v].sigma != nil && !s.flips:
-				s.of[v] = noisy(single, balls[v], s.errs.step(v), false, false)
+				s.of[v] = noisy(single, balls[v], s.errs.step(v), simulation{double: s.double}, false)
 			default:
 				s.of[v] = single
 			}
@@ -146,6 +149,9 @@ func evaluate(
 	}
 	if flusher != nil {
 		flushed = flusher.of[v]
+	}
+	if b.form.Double {
+		balls[v].inDouble()
 	}
 	return balls[v], right, flushed, nil
 }

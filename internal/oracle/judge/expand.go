@@ -58,7 +58,7 @@ type point struct {
 // expand returns the steps of a graph.
 func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder {
 	b := &builder{Graph: graph.New(new(graph.Kept)), form: form, types: types, of: make([]int, len(g.Values)),
-		built: fault, round: rounded{}, emulates: map[int]bool{}, exact: map[int]bool{}}
+		built: fault, keeps: form.Double, round: rounded{}, emulates: map[int]bool{}, exact: map[int]bool{}}
 	b.Nodes, b.Values = make([]graph.Node, 0, len(g.Nodes)), make([]graph.Value, 0, len(g.Values))
 	b.points, b.inner = make([]point, 0, len(g.Nodes)), make([]string, 0, len(g.Nodes))
 	for i := range b.of {

@@ -149,7 +149,7 @@ func (b *builder) scaled(x, d, mean, rstd, weight, bias int) int {
 
 func (b *builder) rms(op graph.RMSNorm, in []int, shape []int) int {
 	axes := lastAxes(shape, max(len(op.Shape), 1))
-	eps := 0x1p-23
+	eps := defaultEps
 	if op.Eps != nil {
 		eps = *op.Eps
 	}

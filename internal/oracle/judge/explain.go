@@ -36,6 +36,10 @@ func (q *Question) explain(t *trial) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	if single, err := q.inSingle(t.y); err != nil || single != nil {
+		t.cause = single
+		return t, err
+	}
 	all, err := q.suspects(types, t)
 	distinct := slices.CompactFunc(slices.Clone(all), func(a, b suspect) bool { return q.far(t, a.y, b.y) < 1 })
 	if err != nil {

@@ -155,13 +155,13 @@ func paddedWords(q *Question, id string, figures []float64) string {
 // lostTerms are the first and the last of a sum's.
 func lostTerms(q *Question, t *trial) [][]float64 { return [][]float64{{0}, {1}} }
 
-// narrowInputs are the inputs that a kernel of float32 numbers may round, and to what.
+// narrowInputs are the inputs that a kernel of float32 or float64 numbers may round, and to what.
 func narrowInputs(q *Question, t *trial) (all [][]float64) {
 	for k, x := range q.Inputs {
-		if x.Format != fp16.Float32 || q.Narrow.Half() {
+		if x.Format != q.steps() || q.Narrow.Half() {
 			continue
 		}
-		for _, f := range []fp16.Format{fp16.BFloat16, fp16.Float16} {
+		for _, f := range q.narrower() {
 			all = append(all, []float64{float64(k), float64(f)})
 		}
 	}
@@ -184,7 +184,7 @@ func sameInputs(q *Question, t *trial) (all [][]float64) {
 }
 
 func ofHalf(q *Question, t *trial) [][]float64 {
-	if q.Output.Format == fp16.Float32 { // the last of many roundings
+	if t.fine(q.Output.Format) { // the last of many roundings
 		return nil
 	}
 	return none(q, t)

@@ -107,7 +107,7 @@ var outputs = []struct {
 		return q.Inputs[0].Data
 	}},
 	{storeTruncated, func(q *Question, t *trial) []float64 {
-		if q.Output.Format == fp16.Float32 { // the last of many roundings
+		if t.fine(q.Output.Format) { // the last of many roundings
 			return nil
 		}
 		out := make([]float64, len(t.y))
@@ -272,14 +272,15 @@ func (t *trial) weights(f fp16.Format) []float64 {
 	return w
 }
 
-// roundings are the faults that a step alone is rounded, to a format, and of float32 numbers to either half one.
+// roundings are the faults that a step alone is rounded, to a format, and of float32 numbers to either half one, of
+// float64 ones to float32 as well.
 func (q *Question) roundings(t *trial, to fp16.Format) (all []built) {
 	if q.Shallow {
 		return nil
 	}
 	narrow := []fp16.Format{to}
 	if to == fp16.Float32 {
-		narrow = []fp16.Format{fp16.Float16, fp16.BFloat16}
+		narrow = q.narrower()
 	}
 	seen, free := map[string]bool{}, []point(nil)
 	for _, p := range t.b.points {
@@ -324,12 +325,14 @@ func (q *Question) along(t *trial, w, faulty []float64) alongLaw {
 // directions is how many statistics there are, with those of faults.
 func (t *trial) directions() float64 { return t.statistics() + float64(len(Faults)) }
 
-// amount returns how much of a fault an output has, and how many deviations the whole fault is.
+// amount returns how much of a fault an output has, and how many deviations the whole fault is. Exact numbers beside
+// kernels in float64 are off themselves, as a fault is that does not change what is right: that counts only where it is
+// far from them.
 func (q *Question) amount(t *trial, w, faulty, out []float64) (amount, power float64) {
 	var ed, dd float64
 	for i, y := range t.y {
 		d, e := faulty[i]-y, out[i]-y
-		if d == 0 || d-d != 0 || e-e != 0 {
+		if d == 0 || d-d != 0 || e-e != 0 || t.Double && d*d*w[i] < amountFar*amountFar {
 			continue
 		}
 		ed += e * d * w[i]

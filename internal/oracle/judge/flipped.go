@@ -98,7 +98,7 @@ func (t *trial) largestFlip(f fp16.Format) float64 {
 
 // flippedBy are squares of what simulated kernels are off by, where that is more than float32 roundings are.
 func (t *trial) flippedBy(f fp16.Format) (all []float64) {
-	if f != fp16.Float32 || len(t.round) == 0 {
+	if !t.fine(f) || len(t.round) == 0 {
 		return nil
 	}
 	for _, k := range t.right {

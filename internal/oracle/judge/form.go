@@ -101,6 +101,8 @@ type Form struct {
 	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
 	// only claimed: of a kernel that says nothing it is a fault.
 	Accumulate string `json:"accumulate,omitempty"`
+	// Double is [Question.Double].
+	Double bool `json:"double,omitempty"`
 	// written is [Question.Written].
 	written bool
 	// loses is set if OnePass is claimed, and so whatever it loses.

@@ -30,6 +30,8 @@ type Question struct {
 	// Narrow is the format to which steps may be rounded. Float64, the zero value, is that of
 	// the narrowest input.
 	Narrow fp16.Format
+	// Double is set of kernels that compute in float64, see double.go; others compute in float32.
+	Double bool
 	// Shallow does not try, for each step, the fault that it alone is rounded.
 	Shallow bool
 	// WideSums says that a kernel which adds numbers to places that an index names keeps these sums in float32: to
@@ -202,7 +204,7 @@ func Check(q Question) (*Report, error) {
 		r.Sample = q.sample(judged, all[0])
 	}
 	r.Store = store.String()
-	if r.Verdict == Pass && r.Contract.Winograd == 0 {
+	if r.Verdict == Pass && r.Contract.Winograd == 0 && !q.Double {
 		r.Order = q.order()
 	}
 	return r, nil

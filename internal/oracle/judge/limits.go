@@ -152,8 +152,11 @@ var closeness = map[fp16.Format][2]float64{
 	fp16.Float16: {1e-3, 1e-5}, fp16.BFloat16: {1.6e-2, 1e-5}, fp16.Float32: {1.3e-6, 1e-5}, fp16.Float64: {1e-7, 1e-7},
 }
 
-// derived: the eps of ATen's rms_norm where none is given, the distance of float32 numbers from 1 on.
-const defaultEps = 0x1p-23
+// derived: the eps of ATen's rms_norm where none is given, the distance of numbers from 1 on, in float32 and float64.
+const defaultEps, doubleEps = 0x1p-23, 0x1p-52
+
+// derived: the unit roundoff of float64 in that of float32, see double.go.
+const doubleUnit = 0x1p-29
 
 // How contracts are compared.
 const (

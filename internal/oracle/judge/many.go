@@ -198,6 +198,7 @@ func (q *Question) tryThin(types []graph.Type, c Contract, cores, bounds bool) (
 
 // tryKernels is tryThin with so many kernels.
 func (q *Question) tryKernels(types []graph.Type, c Contract, cores, bounds bool, kernels int) (*trial, error) {
+	c = q.in(c)
 	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)
 	if err != nil {

@@ -110,7 +110,8 @@ func readTensor(t *testing.T, f *safetensors.File, name string) *tensor.Tensor {
 	if v, err = x.Float64s(); err != nil {
 		t.Fatal(err)
 	}
-	format := map[safetensors.DType]fp16.Format{"F32": fp16.Float32, "F16": fp16.Float16, "BF16": fp16.BFloat16}[x.DType]
+	format := map[safetensors.DType]fp16.Format{"F64": fp16.Float64, "F32": fp16.Float32, "F16": fp16.Float16,
+		"BF16": fp16.BFloat16}[x.DType]
 	return tensor.Of(format, v, x.Shape...)
 }
 

@@ -14,18 +14,22 @@ import (
 )
 
 // withScalars is the graph with the scalars of comparisons in the format of what is compared, and those of
-// remainders and the like in float32, as [graph.Binary] has them: a little to the other side of an edge they
-// give another result altogether.
+// remainders and the like in that of steps, as [graph.Binary] has them: a little to the other side of an edge they
+// give another result altogether. An eps that is not given follows from that format, too.
 func (q *Question) withScalars() *graph.Graph {
 	g := *q.Graph
 	g.Nodes = slices.Clone(g.Nodes)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
+		if norm, is := n.Op.(graph.RMSNorm); is && norm.Eps == nil && q.Double {
+			norm.Eps = real(doubleEps)
+			n.Op = norm
+		}
 		op, is := n.Op.(graph.Binary)
 		if !is {
 			continue
 		}
-		f := fp16.Float32
+		f := q.steps()
 		switch op.Of {
 		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Atan2,
 			pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
@@ -179,9 +183,9 @@ func (q *Question) types() ([]graph.Type, error) {
 }
 
 // narrowest returns the narrowest format of an input, or of what the graph casts numbers to, as autocast does; of
-// float32 ones that.
+// float32 and float64 ones that.
 func (q *Question) narrowest() fp16.Format {
-	f := fp16.Float32
+	f := q.steps()
 	for i := range q.Graph.Nodes {
 		if c, is := q.Graph.Nodes[i].Op.(graph.Cast); is {
 			if to, err := fp16.ParseFormat(c.Dtype); err == nil && to.Half() {
@@ -225,7 +229,8 @@ func (q *Question) forms(types []graph.Type) []Form {
 				forms = append(forms, Form{Symmetric: true})
 			}
 			// asin's angle, half of it, may be flushed, and -inf times a share of 0 is NaN
-			if !q.Narrow.Half() && (op.Name() == "asin" || sharing[nameOf(op)] && q.infinite()) {
+			if q.Narrow == fp16.Float32 && op.Name() == "asin" ||
+				!q.Narrow.Half() && sharing[nameOf(op)] && q.infinite() {
 				forms = append(forms, Form{Composed: true})
 			}
 			if q.Narrow.Half() && composes(op) {
@@ -310,6 +315,9 @@ func (q *Question) forms(types []graph.Type) []Form {
 				}
 			}
 		}
+	}
+	if q.Double {
+		forms = slices.DeleteFunc(forms, func(f Form) bool { return f.Operands != "" })
 	}
 	if !q.Written {
 		return distinct(forms)

@@ -20,8 +20,8 @@ type Several struct {
 	Names   []string         // of the outputs
 	Outputs []*tensor.Tensor // nil is one that the kernel does not return
 	Claimed *Contract
-	// WideSums and Attends are as in [Question].
-	WideSums, Attends bool
+	// WideSums, Attends and Double are as in [Question].
+	WideSums, Attends, Double bool
 	// Loose are outputs in which axes of size 1 do not matter, such as the mean of rows.
 	Loose []string
 	// Wrong are graphs with a fault that one of the graphs may have, whose outputs are looked for in one that fails;
@@ -92,7 +92,7 @@ func (s *Several) order() (all []int) {
 func (s *Several) question(form, k int) *Question {
 	g, used := only(s.Graphs[form], k)
 	q := &Question{Graph: g, Output: s.Outputs[k], Claimed: s.Claimed, WideSums: s.WideSums, Attends: s.Attends,
-		Narrow: s.narrowest()}
+		Double: s.Double, Narrow: s.narrowest()}
 	for _, i := range used {
 		q.Inputs = append(q.Inputs, s.Inputs[i])
 	}

@@ -18,6 +18,8 @@ type simulation struct {
 	r    *rand.Rand
 	errs errorsOf
 	cuts bool
+	// double is set if it computes in float64.
+	double bool
 	// flips is a kernel without errors of its own but that, wherever another's errors could move a number
 	// over the edge between two roundings, rounds to the other one.
 	flips bool
@@ -34,7 +36,7 @@ type simulation struct {
 func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
 	op, changed := scalarsIn(n.Op, fp16.Float32)
-	if s.turns != nil {
+	if s.turns != nil || s.double {
 		op, changed = n.Op, false
 	}
 	same, errs := !changed, !s.flips && !s.flushes && s.turns == nil
@@ -48,7 +50,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	if made := out[0].made; made != nil && errs {
 		y, err := made(in, s)
 		if err == nil {
-			s.of[n.Out[0]] = noisy(y, out[0], s.errs.step(n.Out[0]), s.cuts, true)
+			s.of[n.Out[0]] = noisy(y, out[0], s.errs.step(n.Out[0]), s, true)
 		}
 		return err
 	}
@@ -70,7 +72,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 			s.of[v] = less(flush(s.of[v]), out[k].lost)
 		case s.fused != nil && s.fused[v]:
 		case errs:
-			s.of[v] = noisy(s.of[v], out[k], s.errs.step(v), s.cuts, !same)
+			s.of[v] = noisy(s.of[v], out[k], s.errs.step(v), s, !same)
 		}
 	}
 	return nil
@@ -98,8 +100,9 @@ func roundAll(f rounding, sims []simulation, v int, b ball) {
 	}
 }
 
-// noisy adds a step's errors to its result and rounds it to float32: in its place, if nobody else has it.
-func noisy(t *tensor.Tensor, like ball, errs errorsOf, cuts, own bool) *tensor.Tensor {
+// noisy adds a kernel's errors to a step's result and rounds it to float32, or as in float64: in its place, if nobody
+// else has it.
+func noisy(t *tensor.Tensor, like ball, errs errorsOf, of simulation, own bool) *tensor.Tensor {
 	if t.Format == fp16.Int64 || like.exact {
 		return t
 	}
@@ -107,11 +110,15 @@ func noisy(t *tensor.Tensor, like ball, errs errorsOf, cuts, own bool) *tensor.T
 	if !own {
 		out = fresh(fp16.Float64, t.Shape...)
 	}
+	if of.double {
+		inDouble(out.Data, t.Data, like, errs)
+		return out
+	}
 	if like.sigma == nil {
 		fp16.Float32.RoundSlice(out.Data, t.Data)
 		return out
 	}
-	if cuts && like.cut != nil {
+	if of.cuts && like.cut != nil {
 		for i, v := range t.Data {
 			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(errs.sum(i, v)))
 		}

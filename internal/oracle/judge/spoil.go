@@ -35,6 +35,7 @@ const (
 	resultsMoved   = "kernel.results-moved"
 	roundedStep    = table.StepRounded + ":" // and the name of the step
 	allZero        = "kernel.zeros"
+	singleSteps    = "kernel.steps-in:float32"
 )
 
 // sumsIn are the faults that sums are kept in a format.

@@ -273,7 +273,7 @@ func (t *trial) slack(f fp16.Format, by region) float64 {
 		return slices.ContainsFunc(t.b.Nodes, func(n graph.Node) bool { return is(n.Op.Name()) })
 	}
 	running := has(func(name string) bool { return name == "cumsum" || name == "cumprod" })
-	switch stored := f != fp16.Float32 && t.Accumulate == ""; {
+	switch stored := !t.fine(f) && t.Accumulate == ""; {
 	case t.Atomic != "" && !running:
 		return 1
 	case by.n == 1, stored && !(running && t.Atomic != ""):

@@ -160,7 +160,7 @@ func (q *Question) count(t *trial) {
 	}
 	if at >= 0 {
 		lo, hi := t.interval(f, at)
-		n.worst = &Worst{q.index(at), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi)}
+		n.worst = &Worst{q.index(at), t.digits(q.Output.Data[at]), t.digits(t.y[at]), t.digits(lo), t.digits(hi)}
 	}
 }
 
@@ -179,4 +179,10 @@ func (t *tally) reaches(ulp, y, r, expected, got float64) {
 	}
 }
 
-func digits(v float64) string { return fmt.Sprintf("%.9g", v) }
+// digits is a number with as many digits as tell those of the steps' format apart.
+func (t *trial) digits(v float64) string {
+	if t.Double {
+		return fmt.Sprintf("%.17g", v)
+	}
+	return fmt.Sprintf("%.9g", v)
+}

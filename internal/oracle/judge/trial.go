@@ -92,6 +92,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 
 // compared judges the output by so many simulated kernels of a contract.
 func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial, error) {
+	c = q.in(c)
 	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, q.built)}
 	values, err := t.b.values(c.Round)
 	if err != nil {
@@ -100,10 +101,10 @@ func (q *Question) compared(types []graph.Type, c Contract, kernels int) (*trial
 	t.round = t.b.rounds(values, q.Narrow)
 	t.b.cores = c.Accumulate == "" && (q.Narrow.Half() || c.Operands != "")
 	f := q.Output.Format
-	if f == fp16.Float32 && !t.b.multiplies() { // where elements share an error, as those of a row do whose mean is off
+	if t.fine(f) && !t.b.multiplies() { // where elements share an error, as those of a row do whose mean is off
 		kernels = max(kernels, leastCompared)
 	}
-	flips := f == fp16.Float32 && len(t.round) > 0 || t.b.jumps() // a coarser store hides those of roundings
+	flips := t.fine(f) && len(t.round) > 0 || t.b.jumps() // a coarser store hides those of roundings
 	if err := q.withEdges(types, t, kernels, flips); err != nil {
 		return nil, err
 	}

@@ -84,6 +84,16 @@ class Kernel(unittest.TestCase):
         self.assertLessEqual(len(text.splitlines()), 24)
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
+    def test_double(self):
+        """float64 tensors claim float64, unless they only hold other numbers; precision says so, too."""
+        x = np.random.default_rng(2).standard_normal((32, 48))
+        y, single = self.softmax(x), self.softmax(x.astype(np.float32)).astype(np.float64)
+        self.assertEqual(refrun.assert_kernel("softmax", [x], y, dim=-1).data["contract"], {"double": True})
+        self.assertEqual(refrun.check_kernel("softmax", [x], single, dim=-1).diagnosis, "computed in float32")
+        held = x.astype(np.float32).astype(np.float64)
+        refrun.assert_kernel("softmax", [held], single, dim=-1)
+        self.assertFalse(refrun.check_kernel("softmax", [held], single, dim=-1, precision="float64").ok)
+
     def test_named(self):
         x, w, b = self.a.astype(np.float32), np.linspace(0.5, 2, 96, dtype=np.float32), np.linspace(-1, 1, 96, dtype=np.float32)
         d = x - x.mean(-1, keepdims=True)

@@ -356,6 +356,18 @@ class Traced(unittest.TestCase):
                 for y, verdict in ((f(*ins), "PASS"), (f(*ins) * 1.03, "FAIL")):
                     self.assertEqual(refrun.check_kernel(f, ins, y).verdict, verdict, f"{half}")
 
+    def test_double(self):
+        """A module in float64 is claimed as that, and one without parameters by its inputs."""
+        torch.manual_seed(5)
+        for module, shape in ((nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16)), (12, 8)), (nn.Softmax(-1), (20, 30))):
+            m, x = module.double(), torch.randn(*shape, dtype=torch.float64)
+            with torch.no_grad():
+                y, single = m(x), module.float()(x.float()).double()
+            r = refrun.check_model(module.double(), x, y)
+            self.assertEqual((r.ok, r.claim), (True, "float64"), str(r))
+            self.assertEqual(refrun.check_model(module, x, single).diagnosis, "computed in float32")
+            self.assertTrue(refrun.check_model(module.float(), x.float(), single.float(), precision="float32").ok)
+
     def test_composed_modules(self):
         """Modules with operations that torch composes in C++."""
         torch.manual_seed(4)

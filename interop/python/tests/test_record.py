@@ -161,7 +161,7 @@ class Record(unittest.TestCase):
         op = operator()
         with self.assertRaisesRegex(refrun.CaseError, "only the convex policy has one"):
             refrun.record(self.dir / "case", op, policy="residual", alpha=0.5)
-        for options, text in (({"precision": "fp8"}, "precision: 'fp8': want float32, tf32, float16 or bfloat16"), ({"layers": 3}, r"layers: 3: want True or a list of steps")):
+        for options, text in (({"precision": "fp8"}, "precision: 'fp8': want float64, float32, tf32, float16 or bfloat16"), ({"layers": 3}, r"layers: 3: want True or a list of steps")):
             with self.assertRaisesRegex(refrun.CaseError, text):
                 refrun.record(self.dir / "case", op, **options)
         with self.assertRaisesRegex(refrun.CaseError, "module: 3 channels to 8: want as many"):

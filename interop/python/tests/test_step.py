@@ -51,6 +51,23 @@ class Steps(unittest.TestCase):
         r = refrun.check(self.dir / "stale")
         self.assertEqual((r.verdict[:4], r.first_step), ("FAIL", 4), str(r))
 
+    def test_double(self):
+        """A state in float64 is recorded as that, by either way; one that was computed in float32 fails with the name."""
+        double = lambda t: {k: double(v) for k, v in t.items()} if isinstance(t, dict) else t.double()
+        single = lambda t: {k: single(v) for k, v in t.items()} if isinstance(t, dict) else t.float()
+        cell, state, given = Cell().double().eval(), double(self.state), double(self.given)
+        as_single = lambda s, **k: double(self.cell(single(s), **single(k)))
+        self.cell.load_state_dict(cell.state_dict())
+        for name, step, fault in (("right", cell, ""), ("single", as_single, "float32 in place of the claimed mode")):
+            refrun.record(self.dir / name, step, state, steps=6, like=cell, **given)
+            with refrun.record(self.dir / (name + "-calls"), step, like=cell) as rec, torch.no_grad():
+                x = state
+                for t in range(6):
+                    x = rec(x, f=given["forcing"]["f"][t], eps=given["noise"]["eps"][t])
+            for case in (name, name + "-calls"):
+                r = refrun.check(self.dir / case)
+                self.assertEqual((r.ok, r.claim[:7], r.diagnosis), (not fault, "float64", fault), str(r))
+
     def test_function(self):
         """A function of the state, the state before and a forcing by its place, of numbers and without samples."""
         grid = torch.linspace(0, 1, 700)

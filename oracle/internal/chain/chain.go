@@ -43,6 +43,9 @@ func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 		if err == nil {
 			best, err = c.excused(best)
 		}
+		if err == nil {
+			err = c.inSingle(best)
+		}
 		if c.cut = c.cut && !best.Passes(); c.cut && err == nil {
 			c.cut, err = best.open()
 		}
@@ -128,9 +131,6 @@ func (c *checker) of(what string) string {
 
 // judgeable says why steps cannot be judged, if they cannot.
 func (c *checker) judgeable() error {
-	if c.Mode.Precision == fp16.Float64 {
-		return fmt.Errorf("a claim of float64: what right devices of it return is known of operators of layers only")
-	}
 	if c.step.block != nil && c.Stream == nil {
 		return fmt.Errorf("the draws of the noise are unknown")
 	}

@@ -79,6 +79,20 @@ func (c *checker) otherModes(k lower.Contract) (all []judge.Other) {
 	return all
 }
 
+// inSingle names the cause of steps that claim float64 if the first wrong one is one in float32.
+func (c *checker) inSingle(f *found) error {
+	i := f.First()
+	if c.Mode.Precision != fp16.Float64 || i < 0 || f.Cause != nil {
+		return nil
+	}
+	is, err := f.many.InSingle(f.Joint)
+	if is && err == nil {
+		row := table.Named("precision.in-place-of-the-claimed-mode", graph.Mode{Precision: fp16.Float32})
+		f.Cause = &judge.Cause{Fault: named(row), First: i}
+	}
+	return err
+}
+
 // narrowStates are steps whose state is kept in a half type.
 func (c *checker) narrowStates(k lower.Contract) (all []judge.Other) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {

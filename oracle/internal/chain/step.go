@@ -251,6 +251,7 @@ func (s *step) question(
 	if f, half := c.Narrow(); half {
 		q.Narrow = f
 	}
+	q.Double = c.Mode.Precision == fp16.Float64
 	if c.Mode.Precision == fp16.TF32 {
 		q.Operands = map[fp16.Rounding]string{
 			fp16.NearestEven: "tf32", fp16.NearestAway: "tf32 ties away", fp16.TowardZero: "tf32 truncated",

@@ -70,7 +70,7 @@ func checkModel(c *cli.Command, m *model.Flags, outputs cli.List, w *checkFlags)
 		return err
 	}
 	defer n.Close()
-	b, _, err := n.Complete(graph.Mode{Precision: fp16.Float32})
+	b, _, err := n.Complete(claim.Given())
 	if err != nil {
 		return err
 	}

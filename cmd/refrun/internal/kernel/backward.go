@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -168,6 +169,7 @@ func (a *judged) gradFormats(q *gradient.Question) error {
 	if err := only.formats(&in); err != nil {
 		return err
 	}
+	q.Double = a.double(in.Inputs, slices.Collect(maps.Values(q.Grads))...)
 	q.Inputs, q.GradOutputs = in.Inputs[:len(q.Inputs)], in.Inputs[len(q.Inputs):]
 	for name, d := range q.Grads {
 		out := judge.Question{Output: d}

@@ -229,8 +229,8 @@ func (a *judged) claim(inputs []*tensor.Tensor) (*judge.Contract, error) {
 func (a *judged) formats(q *judge.Question) error {
 	as := func(flag, name string, t *tensor.Tensor) (*tensor.Tensor, error) {
 		f, err := fp16.ParseFormat(fullFormat(name))
-		if err != nil || f == fp16.Float64 {
-			return nil, fmt.Errorf("%s: %.60q: want float32, float16, bfloat16 or tf32", flag, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %.60q: want float64, float32, float16, bfloat16 or tf32", flag, name)
 		}
 		if f == fp16.TF32 {
 			f = fp16.Float32
@@ -258,7 +258,16 @@ func (a *judged) formats(q *judge.Question) error {
 			return err
 		}
 	}
+	q.Double = a.double(q.Inputs, q.Output)
 	return nil
+}
+
+// double reports whether a kernel is one in float64: --precision says so, or else its tensors.
+func (a *judged) double(inputs []*tensor.Tensor, outputs ...*tensor.Tensor) bool {
+	if a.precision != "" {
+		return fullFormat(a.precision) == fp16.Float64.String()
+	}
+	return judge.IsDouble(inputs, outputs...)
 }
 
 // fullFormat is a format's name in full.

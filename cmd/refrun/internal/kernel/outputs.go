@@ -51,7 +51,7 @@ func judgeOutputs(c *cli.Command,
 	if err := wide.formats(&q); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	s.Inputs = q.Inputs
+	s.Inputs, s.Double = q.Inputs, a.double(q.Inputs, s.Outputs...)
 	r, err := judge.CheckSeveral(s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

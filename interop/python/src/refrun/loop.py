@@ -118,14 +118,14 @@ class Loop:
         self.given.append(None if own else _copy(state))
 
     def _begin(self, state: graphs.State, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any], structure: Any) -> None:
-        from .recorder import _HALVES, _PRECISIONS, _autocast
+        from .recorder import _HALVES, _PRECISIONS, _autocast, claimed
         self.structure = structure
         self.arguments = [_Argument(n, v) for n, v in zip(_names(self.plain, args, kwargs), leaves)]
         x = next(iter(graphs.named(state).values()))
         self.half = _autocast(x.device.type)
         seen = str(self.half or _half_of(self.plain) or x.dtype).partition(".")[2]
-        precision = precision_name(self.precision) or (seen if seen in _HALVES or seen == "float64" else "float32")
-        if precision not in ("float64", *_PRECISIONS):
+        precision = precision_name(self.precision) or claimed(seen)
+        if precision not in _PRECISIONS:
             raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
         self.claim = {"precision": precision}
         if precision in _HALVES:

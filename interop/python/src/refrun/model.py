@@ -59,7 +59,7 @@ class Layers(Dict[str, torch.Tensor]):
 
 
 def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], outputs: Any, *, kwargs: Optional[Mapping[str, Any]] = None,
-                layers: Optional[Mapping[str, Any]] = None, precision: Any = "float32", autocast: Optional[str] = None,
+                layers: Optional[Mapping[str, Any]] = None, precision: Any = None, autocast: Optional[str] = None,
                 budget: Optional[str] = None, report: Optional[str] = None, junit: Optional[str] = None) -> Report:
     """Says whether outputs are what a device of that precision returns of a module for these inputs.
 
@@ -68,12 +68,15 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
     which the device stores them, in the order of the module's. layers, as `Layers` records them,
     have each layer judged with the device's own inputs, so that the report names the wrong one.
 
-    precision is float32, tf32, float16 or bfloat16; autocast is cuda (the default), cpu, or none,
-    the default of a module whose parameters are all of that half precision. The other arguments
+    precision is float64, float32, tf32, float16 or bfloat16; by default float64 of a module whose parameters are all of
+    it, or whose inputs are, if it has none, and else float32. autocast is cuda (the default), cpu, or none, the default
+    of a module whose parameters are all of that half precision. The other arguments
     are those of `check`. Bad input raises ValueError with refrun's own line.
     """
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
+    if precision is None:
+        precision = "float64" if _is_double(module, (inputs, kwargs)) else "float32"
     net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
     if autocast is None and isinstance(module, nn.Module) and _is_half(module, precision):
         autocast = "none"
@@ -94,6 +97,13 @@ def _is_half(module: nn.Module, precision: Any) -> bool:
     half = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(precision_name(precision))
     types = {p.dtype for p in module.parameters()}
     return half is not None and types == {half}
+
+
+def _is_double(module: Any, given: Any) -> bool:
+    """Whether a module's parameters are all float64, or, without any, all numbers that it is given."""
+    of = [p.dtype for p in module.parameters()] if isinstance(module, nn.Module) else []
+    of = of or [t.dtype for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    return set(of) == {torch.float64}
 
 
 def _in_half(module: nn.Module, inputs: Sequence[Any], kwargs: Optional[Mapping[str, Any]], precision: Any, autocast: Optional[str]) -> Iterator[Tuple[Network, Sequence[Any]]]:

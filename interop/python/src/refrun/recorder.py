@@ -19,8 +19,15 @@ from .program import describe as describe_program
 
 
 _HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
-_PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
+_PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 _STATES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def claimed(seen: str) -> str:
+    """What is claimed of numbers of a type: it, of half and double ones."""
+    return seen if seen in _HALVES or seen == "float64" else "float32"
+
+
 _KINDS = {"randn": "normal", "rand": "uniform"}  # what else is drawn is called as its function
 _DRAWN = {"laplace": ["exponential", "normal"], "dropout": ["bernoulli"]}  # of other noise, [normal]
 
@@ -149,8 +156,8 @@ class Recorder:
         kind, dtype = next(((p.device.type, p.dtype) for p in self.plain.parameters() if p.is_floating_point()), ("cpu", torch.float32))
         cast = _autocast(kind)
         seen = str(cast or dtype).partition(".")[2]
-        if self.precision is None and seen in _HALVES:
-            self.case.rollout["precision"] = seen
+        if self.precision is None:
+            self.case.rollout["precision"] = claimed(seen)
         if self.case.rollout["precision"] in _HALVES:
             # A module in a half type follows the types of its inputs, and so do autocast's rules of the CPU.
             self.case.rollout["autocast"] = self.autocast or ("cpu" if cast is None and dtype in _HALVES.values() else kind)
@@ -347,7 +354,7 @@ def record(path: Union[str, Path], module: Any, state: Any = None, **options: An
     Options: policy (convex, residual or autoregressive), alpha or dt, clamp (two
     numbers) and normalization (minmax or zscore; over the whole batch, or each
     realization's own with each=True) of the next state, precision
-    (what is claimed: float32, tf32, float16, bfloat16; by default what the first
+    (what is claimed: float64, float32, tf32, float16, bfloat16; by default what the first
     call runs in: autocast's type, or the module's), autocast (cuda or cpu,
     the device's by default; cpu's for a module in a half type), seed, layers (True for the first step's, or steps),
     noise (as in describe), steps (how many are to come: fewer mark the case
@@ -389,7 +396,7 @@ def _record_step(path: Union[str, Path], step: Any, state: Any, *, steps: int, s
     x = next(iter(graphs.named(state).values()))
     half = _autocast(x.device.type)
     seen = str(half or x.dtype).partition(".")[2]
-    precision = precision_name(precision) or (seen if seen in _HALVES else "float32")
+    precision = precision_name(precision) or claimed(seen)
     if precision not in _PRECISIONS:
         raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
     rollout: Dict[str, Any] = {"precision": precision}

@@ -1,0 +1,95 @@
+package judge
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestDouble: what PyTorch and ONNX Runtime returned in float64 (interop/kernels/libraries.py --record) passes as that.
+// What was computed in float32, by plain operations rounded one by one, fails with that name, and so does what is off
+// by a part in 10^12.
+func TestDouble(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("testdata", "double", "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index map[string]struct {
+		File, Op string
+		Attrs    json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &index); err != nil {
+		t.Fatal(err)
+	}
+	if len(index) < 12 {
+		t.Errorf("%d recordings", len(index))
+	}
+	for name, c := range index {
+		f, err := safetensors.Open(filepath.Join("testdata", "double", c.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, order, err := Kernel(c.Op, c.Attrs,
+			slices.DeleteFunc(slices.Clone(f.Names()), func(n string) bool { return n == "output" || n == "single" }))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		q := Question{Graph: g, Output: readTensor(t, f, "output")}
+		for _, n := range order {
+			q.Inputs = append(q.Inputs, readTensor(t, f, n))
+		}
+		q.Double = IsDouble(q.Inputs, q.Output)
+		r, err := Check(q)
+		if err != nil || r.Verdict != Pass || !r.Contract.Double {
+			t.Errorf("%s: %+v %v: want PASS in float64 steps", name, r, err)
+		}
+		q.Output = q.Output.Clone()
+		for i := range q.Output.Data {
+			q.Output.Data[i] *= 1 + 1e-12
+		}
+		if r, err = Check(q); err != nil || r.Verdict != Fail || r.FaultID == singleSteps {
+			t.Errorf("%s times 1 + 1e-12: %s %s %v: want FAIL", name, r.Verdict, r.Fault, err)
+		}
+		q.Output = readTensor(t, f, "single")
+		if r, err = Check(q); err != nil || r.Verdict != Fail || r.FaultID != singleSteps {
+			t.Errorf("%s in float32: %s %s %v: want FAIL with its name", name, r.Verdict, r.Fault, err)
+		}
+		if r, err = Check(q.asSingle()); err != nil || r.Verdict != Pass {
+			t.Errorf("%s in float32, of numbers in it: %s %v: want PASS", name, r.Verdict, err)
+		}
+	}
+}
+
+// TestIsDouble: float64 tensors say that a kernel computes in it, unless all that they hold are float32's numbers, they
+// are a number beside tensors of another type, or the output has another type.
+func TestIsDouble(t *testing.T) {
+	of := func(f fp16.Format, v ...float64) *tensor.Tensor { return tensor.Of(f, v, len(v)) }
+	double, held, single := of(fp16.Float64, .1, .5), of(fp16.Float64, .25, .5), of(fp16.Float32, .25, .5)
+	index, number := of(fp16.Int64, 1, 2), of(fp16.Float64, .1)
+	for _, c := range []struct {
+		in   []*tensor.Tensor
+		out  *tensor.Tensor
+		want bool
+	}{
+		{[]*tensor.Tensor{double, single}, double, true},
+		{[]*tensor.Tensor{double, single}, single, false},
+		{[]*tensor.Tensor{double, index}, held, true},
+		{[]*tensor.Tensor{held}, double, true},
+		{[]*tensor.Tensor{held}, held, false},
+		{[]*tensor.Tensor{single}, double, false},
+		{[]*tensor.Tensor{single, number}, single, false},
+		{[]*tensor.Tensor{number}, number, true},
+		{[]*tensor.Tensor{index}, double, false},
+	} {
+		if got := IsDouble(c.in, c.out); got != c.want {
+			t.Errorf("%v %v: %v", c.in, c.out, got)
+		}
+	}
+}
