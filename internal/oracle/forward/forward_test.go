@@ -459,7 +459,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v: want %q", err, want)
 		}
 	}
-	for _, k := range [][2]string{{"float64", ""}, {"float32", "none"}, {"float8", ""}, {"float16", "gpu"}} {
+	for _, k := range [][2]string{{"float64", "none"}, {"float32", "none"}, {"float8", ""}, {"float16", "gpu"}} {
 		if _, err := forward.ParseClaim(k[0], k[1]); err == nil {
 			t.Errorf("a claim of %v", k)
 		}

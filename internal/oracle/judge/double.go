@@ -33,6 +33,9 @@ func (t *trial) fine(f fp16.Format) bool {
 	return f == fp16.Float32 && !t.Double || f == fp16.Float64 && t.Double
 }
 
+// inexact reports whether right kernels have to round an element, so that one number shows something.
+func (t *trial) inexact(i int) bool { return t.y[i] != t.stored[i] || t.Double && t.r[i] > 0 }
+
 // inDouble makes the bound of a result that of a kernel in float64 beside a number that is made in float64.
 func (b *ball) inDouble() {
 	if b.r != nil {

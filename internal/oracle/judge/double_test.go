@@ -67,6 +67,26 @@ func TestDouble(t *testing.T) {
 	}
 }
 
+// TestDoubleNumber: one number in float64, such as a loss, is judged.
+func TestDoubleNumber(t *testing.T) {
+	g, _, err := Kernel("mean", nil, []string{"input"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, sum := tensor.New(fp16.Float64, 700), 0.0
+	for i := range x.Data {
+		x.Data[i] = 1 / float64(i+3)
+		sum += x.Data[i]
+	}
+	for by, want := range map[float64]string{1: Pass, 1 + 1e-9: Fail} {
+		q := Question{Graph: g, Inputs: []*tensor.Tensor{x}, Double: true,
+			Output: tensor.Of(fp16.Float64, []float64{sum / 700 * by})}
+		if r, err := Check(q); err != nil || r.Verdict != want {
+			t.Errorf("times %v: %+v, %v: want %s", by, r, err, want)
+		}
+	}
+}
+
 // TestIsDouble: float64 tensors say that a kernel computes in it, unless all that they hold are float32's numbers, they
 // are a number beside tensors of another type, or the output has another type.
 func TestIsDouble(t *testing.T) {

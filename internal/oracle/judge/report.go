@@ -33,7 +33,7 @@ func (q *Question) report(t *trial) *Report {
 	case t.elements > 0 && !t.finite:
 		r.Verdict, r.Reason = NoPower, "no number of what is right is finite: this data shows nothing"
 	// one number, such as a loss, shows something if it was rounded
-	case t.constant && !(t.elements == 1 && len(t.y) == 1 && t.y[0] != t.stored[0]):
+	case t.constant && !(t.elements == 1 && len(t.y) == 1 && t.inexact(0)):
 		r.Verdict, r.Reason = NoPower, "what is right is one number everywhere: this data shows nothing"
 	case t.zero <= 1:
 		r.Verdict, r.Reason = NoPower, "this data would not tell a right kernel from one that writes zeros"
