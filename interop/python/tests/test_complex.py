@@ -128,5 +128,38 @@ class Complex(unittest.TestCase):
                 self.assertEqual(refrun.check_kernel(FUNCTIONS[name], [self.x], wrong.reshape(y.shape)).verdict, "FAIL")
 
 
+class Tensors(unittest.TestCase):
+    """Kernels that take and return complex tensors."""
+
+    def test_kernels(self):
+        for dtype in (torch.complex64, torch.complex128):
+            g = torch.Generator().manual_seed(7)
+            new = lambda *shape: torch.randn(*shape, generator=g, dtype=dtype)
+            for f, ins in (
+                (torch.fft.fft, [new(6, 21)]),
+                (lambda x, w: torch.einsum("bixy,ioxy->boxy", x, w), [new(3, 4, 5, 6), new(4, 5, 5, 6)]),
+                (lambda x: torch.exp(x).cumsum(-1), [new(9, 20)]),
+                (lambda x: torch.fft.rfft(x), [new(8, 30).real.contiguous()]),
+                (lambda x: torch.fft.irfft(x, n=30), [torch.fft.rfft(new(8, 30).real)]),
+                ("matmul", [new(8, 30), new(30, 5)]),
+            ):
+                y = f(*ins) if callable(f) else torch.matmul(*ins)
+                self.assertTrue(refrun.check_kernel(f, ins, y).ok, f"{f} {dtype}")
+                wrong = [y * (1 + 1e-4)] + ([y.conj().resolve_conj(), y.real + 0j] if y.is_complex() else [])
+                for bad in wrong:
+                    self.assertFalse(refrun.check_kernel(f, ins, bad).ok, f"{f} {dtype}")
+
+    def test_arrays(self):
+        """NumPy's arrays, and a module with complex weights."""
+        x = torch.randn(5, 6, dtype=torch.complex64, generator=torch.Generator().manual_seed(8))
+        layer = nn.Linear(6, 4, dtype=torch.complex64)
+        with torch.no_grad():
+            y = layer(x)
+        self.assertTrue(refrun.check_kernel(layer, [x.numpy()], y.numpy()).ok)
+        self.assertFalse(refrun.check_kernel(layer, [x.numpy()], y.conj().resolve_conj().numpy()).ok)
+        with self.assertRaisesRegex(ValueError, "softmux: of complex numbers: want a function"):
+            refrun.check_kernel("softmux", [x], x)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -185,6 +185,35 @@ def _function(op: str, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     return None
 
 
+def _is_complex(v: Any) -> bool:
+    return "complex" in str(getattr(v, "dtype", ""))
+
+
+def _as_pairs(op: Any, inputs: Sequence[Any], output: Any) -> Any:
+    """A function of complex numbers as one of pairs, and its tensors: real and imaginary parts along a last axis of 2."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    if isinstance(inputs, Mapping):
+        raise CaseError("inputs: a dict: want them in their order, as the function takes them")
+    paired = [_is_complex(v) for v in inputs]
+    pairs = lambda v: torch.view_as_real(v.resolve_conj().resolve_neg()) if isinstance(v, torch.Tensor) and v.is_complex() else v
+
+    class Pairs(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.function = op
+
+        def forward(self, *x: Any) -> Any:
+            given = [torch.view_as_complex(t) if is_pair else t for t, is_pair in zip(x, paired)]
+            return pytree.tree_map(pairs, self.function(*given))
+
+    given = [pairs(_torch(v)) if is_pair else v for v, is_pair in zip(inputs, paired)]
+    of = Pairs()
+    made = pytree.tree_map(lambda v: pairs(_torch(v)) if _is_complex(v) else v, output)
+    return (of if isinstance(op, torch.nn.Module) else lambda *x: of(*x)), given, made
+
+
 def _outputs(output: Any) -> Mapping[str, Raw]:
     """The outputs under the names that they have in a file: of a list by their places, of a dict by their names."""
     if isinstance(output, Mapping):
@@ -237,6 +266,8 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     ATen's backward operations by name, such as "native_layer_norm_backward", have the tensors of their schemas as inputs,
     and as output what they return: a tensor, or a list with None for what is not there. See check_grad.
 
+    Complex tensors are judged as pairs, real and imaginary parts along a last axis of 2.
+
     A kernel may return several outputs, which are judged in one report with a row for each: of an operation by name
     {"output": y, "mean": mean, "rstd": rstd} of norms and {"output": y, "lse": lse} of an attention; of a function a list, in
     the order in which it returns them.
@@ -262,11 +293,20 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
         if op in ATEN:
             flags = [f"--{flag}={value}" for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("report", report)) if value is not None]
             return check_aten(op, inputs, output, flags + (["--round", ",".join(round)] if round else []), attributes)
+    tensors_of = [*(inputs.values() if isinstance(inputs, Mapping) else inputs),
+                  *(output.values() if isinstance(output, Mapping) else output if isinstance(output, (list, tuple)) else [output])]
     net = None
     if isinstance(op, str) and seed is not None:
         raise CaseError(f"seed: says nothing of {op}: want a function or module that draws at random")
     options = {"precision": precision, "accumulate": accumulate, "round": round, "schedule": schedule, "store": store, "variance": variance,
                "everything": everything, "seconds": seconds, "report": report}
+    if any(map(_is_complex, tensors_of)):
+        if isinstance(op, str):
+            found = _function(op, inputs, attributes)
+            if found is None:
+                raise CaseError(f"{op}: of complex numbers: want a function")
+            (op, inputs), attributes = found, {}
+        return check_kernel(*_as_pairs(op, inputs, output), **options, seed=seed, **attributes)
     if isinstance(op, str) and not factoring.plain(op) and (attributes.get("reduce") == "prod" or op not in _ARGUMENTS and op not in _WEIGHTED and len(inputs) > 2):
         function = _function(op, inputs, attributes)
         if function is not None:

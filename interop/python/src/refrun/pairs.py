@@ -97,7 +97,7 @@ tile.default flip.default roll.default select.int slice.Tensor narrow.default sl
 select_scatter.default copy.default cat.default concat.default concatenate.default stack.default split.Tensor
 split_with_sizes.default split.sizes chunk.default unbind.int constant_pad_nd.default pad.default
 index_select.default index.Tensor lift_fresh_copy.default"""
-lifted(*MOVES.split(), "neg.default", "sum.default", "sum.dim_IntList", "mean.default", "mean.dim")
+lifted(*MOVES.split(), "neg.default", "cumsum.default", "sum.default", "sum.dim_IntList", "mean.default", "mean.dim")
 
 
 @pairs("t.default", "mT.default", "adjoint.default", "mH.default", "matrix_H.default", "numpy_T.default")
@@ -188,6 +188,24 @@ def polar(c: Any, a: Dict[str, Any]) -> Any:
         for f in ("cos", "sin")
     ]
     return c.emit("stack", of, {"dim": -1})
+
+
+def _exponential(plain: Rule) -> Rule:
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        """Cosine and sine of the imaginary part, times e to the real one."""
+        if not c.is_complex(a["self"]):
+            return plain(c, a)
+        x = pair(c, a["self"])
+        types = [(c.shape(x)[:-1], c.dtype(x))]
+        re, im = (c.emit("select", [x], {"dim": -1, "index": k}, part=name, types=types) for k, name in enumerate(("real", "imag")))
+        size = c.emit("exp", [re], {}, part="exp", types=types)
+        of = [c.emit("mul", [size, c.emit(g, [im], {}, part=g, types=types)], {}, part=f"{g}.times", types=types) for g in ("cos", "sin")]
+        return c.emit("stack", of, {"dim": -1})
+
+    return f
+
+
+pairs("exp.default")(_exponential(RULES["aten.exp.default"]))
 
 
 @pairs("to.dtype", "to.dtype_layout", "to.device", "_to_copy.default", "type_as.default", "to.other")
