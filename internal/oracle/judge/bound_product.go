@@ -20,6 +20,7 @@ type accumulator struct {
 	thin   bool // no radii are asked for
 	keeps  bool // units flush no subnormal numbers
 	stores bool // every sum is stored in the narrow format
+	double bool // it is float64, see double.go
 }
 
 // accumulator is that of a builder's kernels for a step.
@@ -31,7 +32,7 @@ func (b *builder) accumulator(n *graph.Node) accumulator {
 	if f, is := accumulators[b.form.Accumulate]; is && !whole {
 		return accumulator{u: f.Ulp(1) / 2, narrow: f, thin: b.thin, keeps: b.keeps, stores: true}
 	}
-	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin, keeps: b.keeps}
+	a := accumulator{u: u, narrow: fp16.Float32, thin: b.thin, keeps: b.keeps, double: b.form.Double}
 	_, emulation := b.form.emulation()
 	switch {
 	case !b.cores || emulation && !b.emulates[n.Out[0]]:
@@ -51,8 +52,11 @@ var accumulators = map[string]fp16.Format{"float16": fp16.Float16, "bfloat16": f
 // within is the range in which products are only rounded: beyond the one they are infinite, and below the other they
 // lose bits.
 func (a accumulator) within() (greatest, least float64) {
-	if a.narrow != fp16.Float32 {
+	switch {
+	case a.narrow != fp16.Float32:
 		return a.narrow.Largest(), a.narrow.Smallest()
+	case a.double:
+		return math.MaxFloat64, leastDouble
 	}
 	return math.MaxFloat32, leastNormal
 }
@@ -66,7 +70,7 @@ func (a accumulator) least(n float64) float64 {
 		return n * a.narrow.Smallest()
 	}
 	if a.keeps {
-		return 2 * n * fp16.Float32.Smallest()
+		return 2 * n * a.smallest()
 	}
 	return 2 * n * leastNormal
 }

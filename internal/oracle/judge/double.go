@@ -70,6 +70,14 @@ func inDouble(dst, src []float64, like ball, errs errorsOf) {
 	}
 }
 
+// smallest is the distance of subnormal numbers, in the unit of bounds.
+func (a accumulator) smallest() float64 {
+	if a.double {
+		return fp16.Float64.Smallest() / doubleUnit
+	}
+	return fp16.Float32.Smallest()
+}
+
 // narrower are the formats that are narrower than that of the steps.
 func (q *Question) narrower() []fp16.Format {
 	all := []fp16.Format{fp16.BFloat16, fp16.Float16}

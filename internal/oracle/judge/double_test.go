@@ -2,6 +2,7 @@ package judge
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,36 @@ func TestDouble(t *testing.T) {
 		}
 		if r, err = Check(q.asSingle()); err != nil || r.Verdict != Pass {
 			t.Errorf("%s in float32, of numbers in it: %s %v: want PASS", name, r.Verdict, err)
+		}
+	}
+}
+
+// TestDoubleRange: numbers that float32 does not have are judged as any.
+func TestDoubleRange(t *testing.T) {
+	g, order, err := Kernel("matmul", nil, []string{"input", "other"})
+	if err != nil || len(order) != 2 {
+		t.Fatal(order, err)
+	}
+	for _, scale := range []float64{1e-40, 1e60, 1e100} {
+		x, y, z := tensor.New(fp16.Float64, 9, 11), tensor.New(fp16.Float64, 11, 7), tensor.New(fp16.Float64, 9, 7)
+		for i := range x.Data {
+			x.Data[i] = scale * math.Sin(float64(i+1))
+		}
+		for i := range y.Data {
+			y.Data[i] = math.Cos(float64(i + 1))
+		}
+		for i := range z.Data {
+			for k := range 11 {
+				z.Data[i] += float64(x.Data[i/7*11+k] * y.Data[k*7+i%7])
+			}
+		}
+		q := Question{Graph: g, Inputs: []*tensor.Tensor{x, y}, Double: true, Output: z}
+		if r, err := Check(q); err != nil || r.Verdict != Pass {
+			t.Errorf("%v: %+v, %v: want PASS", scale, r, err)
+		}
+		z.Data[17] *= 1 + 1e-10
+		if r, err := Check(q); err != nil || r.Verdict != Fail {
+			t.Errorf("%v, one number off: %+v, %v: want FAIL", scale, r, err)
 		}
 	}
 }

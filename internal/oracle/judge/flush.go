@@ -47,7 +47,7 @@ func computes(op graph.Op) bool {
 // loses is how far a number is off by what units do with a subnormal one: they flush it, or round it in the last place.
 func (a accumulator) loses(v float64) float64 {
 	if a.keeps {
-		return fp16.Float32.Smallest()
+		return a.smallest()
 	}
 	return min(math.Abs(v), leastNormal)
 }

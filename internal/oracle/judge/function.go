@@ -226,6 +226,10 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 		}
 		release(below, above)
 	}
+	greatest := math.MaxFloat32
+	if acc.double {
+		greatest = math.MaxFloat64
+	}
 	for i, y := range v.Data {
 		x := in.v.Data[i]
 		single := float64(float32(y)) == y
@@ -239,10 +243,10 @@ func function(op graph.Op, in ball, v *tensor.Tensor, acc accumulator) ([]ball, 
 			if out.r.Data[i] = e + acc.loses(y); x == 0 && single {
 				out.r.Data[i], out.sigma.Data[i] = 0, 0
 			}
-			if grows[name] && y >= leastNormal && y < leastPower {
+			if grows[name] && !acc.double && y >= leastNormal && y < leastPower {
 				out.r.Data[i], out.sigma.Data[i] = max(out.r.Data[i], y), y
 			}
-			if whole := math.Abs(y) / k.part; k.part > 0 && whole > math.MaxFloat32 {
+			if whole := math.Abs(y) / k.part; k.part > 0 && whole > greatest {
 				out.r.Data[i] = whole
 			}
 			if name == "coarse_exp" { // which is computed as here, but for its argument's rounding

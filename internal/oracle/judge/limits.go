@@ -158,6 +158,9 @@ const defaultEps, doubleEps = 0x1p-23, 0x1p-52
 // derived: the unit roundoff of float64 in that of float32, see double.go.
 const doubleUnit = 0x1p-29
 
+// derived: the least number that is not subnormal in float64.
+const leastDouble = 0x1p-1022
+
 // How contracts are compared.
 const (
 	// set: how much nearer a contract must be to be another one than by chance.
