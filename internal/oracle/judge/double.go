@@ -14,6 +14,38 @@ import (
 // they have of higher orders is less in a smaller one. But exact numbers are made in float64 here, by steps that are as
 // far off as a kernel's: that is added.
 
+//
+// What a graph casts to float32 is computed in float32 until it meets a float64 number again, as a softmax of x.float()
+// is. Then bounds are float32's, and what is simulated tells how far that reaches.
+
+// singlesOf are the values of a graph that its kernels have in float32, nil if there are none.
+func (f Form) singlesOf(g *graph.Graph) []bool {
+	if !f.Double {
+		return nil
+	}
+	singles, some := make([]bool, len(g.Values)), false
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		single := slices.ContainsFunc(n.In, func(v int) bool { return singles[v] }) &&
+			!slices.ContainsFunc(n.In, func(v int) bool {
+				c := g.Values[v].Const
+				return !singles[v] && (c == nil || c.Format == fp16.Float64 && len(c.Data) > 1)
+			})
+		if op, is := n.Op.(graph.Cast); is {
+			single = op.Dtype == fp16.Float32.String() || single && op.Dtype != fp16.Float64.String()
+		}
+		for _, v := range n.Out {
+			singles[v], some = single, some || single
+		}
+	}
+	if !some {
+		return nil
+	}
+	return singles
+}
+
+func isSingle(singles []bool, v int) bool { return v < len(singles) && singles[v] }
+
 // steps is the format of a kernel's steps.
 func (q *Question) steps() fp16.Format {
 	if q.Double {

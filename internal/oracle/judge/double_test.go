@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -94,6 +95,45 @@ func TestDoubleRange(t *testing.T) {
 		z.Data[17] *= 1 + 1e-10
 		if r, err := Check(q); err != nil || r.Verdict != Fail {
 			t.Errorf("%v, one number off: %+v, %v: want FAIL", scale, r, err)
+		}
+	}
+}
+
+// TestDoubleCasts: what a float64 graph casts to float32 is rounded, and computed in that until it meets float64.
+func TestDoubleCasts(t *testing.T) {
+	x := tensor.New(fp16.Float64, 40, 30)
+	for i := range x.Data {
+		x.Data[i] = 3 * math.Sin(float64(i+1))
+	}
+	single := fp16.Float32.Round
+	for name, c := range map[string]struct {
+		op    graph.Op // in float32
+		right func(x float64) float64
+		wrong func(x float64) float64
+	}{
+		"cast": {nil, single, func(x float64) float64 { return x }},
+		"exp": {unary("exp"), func(x float64) float64 { return single(math.Exp(single(x))) },
+			func(x float64) float64 { return math.Exp(x) * (1 + 1e-5) }},
+	} {
+		g := graph.New(new(graph.Kept))
+		in := g.Input("x")
+		v := g.Add(graph.Cast{Dtype: "float32"}, "single", in)
+		if c.op != nil {
+			v = g.Add(c.op, "f", v)
+		}
+		g.Outputs = []int{g.Add(plus, "sum", in, g.Add(graph.Cast{Dtype: "float64"}, "double", v))}
+		for _, made := range []func(x float64) float64{c.right, c.wrong} {
+			q := Question{Graph: g, Inputs: []*tensor.Tensor{x}, Double: true, Output: x.Clone()}
+			for i, v := range x.Data {
+				q.Output.Data[i] += made(v)
+			}
+			want := Pass
+			if q.Output.Data[1] == x.Data[1]+c.wrong(x.Data[1]) {
+				want = Fail
+			}
+			if r, err := Check(q); err != nil || r.Verdict != want {
+				t.Errorf("%s: %+v, %v: want %s", name, r, err, want)
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ func evaluate(
 	for m := range sims {
 		sims[m] = simulation{
 			m: m, of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)),
-			errs: newErrors(m), cuts: b.cores && m%2 == 1, double: b.form.Double,
+			errs: newErrors(m), cuts: b.cores && m%2 == 1, double: b.form.Double, singles: b.singles,
 		}
 		if m%2 == 1 {
 			sims[m].fused, sims[m].errs.blocks = fused, b.blocks
@@ -150,7 +150,7 @@ func evaluate(
 	if flusher != nil {
 		flushed = flusher.of[v]
 	}
-	if b.form.Double {
+	if b.form.Double && b.singles == nil {
 		balls[v].inDouble()
 	}
 	return balls[v], right, flushed, nil

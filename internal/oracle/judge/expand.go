@@ -42,6 +42,7 @@ type builder struct {
 	turns     [][]flip   // that each kernel has, if not nil: its only errors
 	thin      bool       // whether no radii are asked for, see thinStep
 	keeps     bool       // whether units flush no subnormal numbers
+	singles   []bool     // the values that a kernel in float64 has in float32, see double.go; nil is none
 	blocks    bool       // whether kernels may add up the pixels of a block in another order, where that shows
 	inexact   []int      // inputs, see Question
 }
@@ -73,9 +74,11 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 			b.of[v] = b.Constant(g.Values[v].Name, c)
 		}
 	}
+	singles := form.singlesOf(g)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		b.node, b.index, b.op, b.prefix = g.Name(n), i, n.Op, ""
+		before := len(b.Values)
 		if len(g.Nodes) > 1 {
 			b.prefix = g.Name(n) + "."
 		}
@@ -98,6 +101,10 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 			}
 		}
 		out := b.steps(&rounded, in)
+		if singles != nil && singles[n.Out[0]] {
+			b.singles = append(slices.Grow(b.singles, before), make([]bool, before-len(b.singles))...)
+			b.singles = append(b.singles, slices.Repeat([]bool{true}, len(b.Values)-before)...)
+		}
 		for k, v := range n.Out {
 			b.of[v] = out[k]
 			if types[v].Format == fp16.Int64 {
@@ -267,13 +274,13 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		return one(b.sample(op, in[0], in[1]))
 	case rotary:
 		return one(b.rotary(op, shape, in))
-	case graph.Cast:
+	case graph.Cast: // a rounding that is written down
 		f, err := fp16.ParseFormat(op.Dtype)
 		if err != nil || b.types[n.In[0]].Format == fp16.Int64 {
 			break
 		}
 		v := b.step("output", same, in[0])
-		if f.Half() {
+		if f.Half() || f == fp16.Float32 && b.form.Double {
 			b.round[v] = rounding{Format: f}
 		}
 		return one(v)

@@ -54,16 +54,6 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 			b.points[len(b.points)-1].some = true
 		}
 		return []int{b.step("output", op, in...)}, true
-	case graph.Cast: // a rounding that is written down
-		f, err := fp16.ParseFormat(op.Dtype)
-		if err != nil || b.types[n.In[0]].Format == fp16.Int64 {
-			return nil, false
-		}
-		v := b.step("output", same, in[0])
-		if f != fp16.Float64 && f != fp16.Float32 { // a kernel holds float32 numbers anyhow
-			b.round[v] = rounding{Format: f}
-		}
-		return []int{v}, true
 	case graph.QuantizeLinear:
 		v, is := b.quantize(op, in)
 		return []int{v}, is

@@ -18,8 +18,9 @@ type simulation struct {
 	r    *rand.Rand
 	errs errorsOf
 	cuts bool
-	// double is set if it computes in float64.
-	double bool
+	// double is set if it computes in float64, all but the values of singles.
+	double  bool
+	singles []bool
 	// flips is a kernel without errors of its own but that, wherever another's errors could move a number
 	// over the edge between two roundings, rounds to the other one.
 	flips bool
@@ -36,6 +37,7 @@ type simulation struct {
 func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
 	op, changed := scalarsIn(n.Op, fp16.Float32)
+	s.double = s.double && !isSingle(s.singles, n.Out[0])
 	if s.turns != nil || s.double {
 		op, changed = n.Op, false
 	}
