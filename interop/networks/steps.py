@@ -1,6 +1,6 @@
 """Rollouts whose step is a graph: several states, past ones, forcing, noise, static fields, images of any number of axes.
 
-    python steps.py [--steps 8] [--seeds 1] [--precisions float32,bfloat16,float16] [NAME ...]
+    python steps.py [--steps 8] [--seeds 1] [--precisions float64,float32,bfloat16,float16] [NAME ...]
 
 Each step is run by PyTorch in float32 and under autocast, recorded by refrun.record and judged by
 refrun.check. Right devices must pass, and faults, which begin at step 3, fail there. One line a step and precision:
@@ -139,7 +139,7 @@ class FNO(Step):
 
     def step(self, x, before, grid, keep=0):
         h = self.lift(torch.cat([x, before, grid.to(x.dtype)], 1))
-        f = torch.fft.rfft(h.float())[..., : self.modes - keep]
+        f = torch.fft.rfft(h.to(self.weight.dtype))[..., : self.modes - keep]
         y = torch.einsum("bim,iom->bom", f, torch.view_as_complex(self.weight)[..., : self.modes - keep])
         return x + .3 * self.proj(F.gelu(torch.fft.irfft(y, n=h.shape[-1]).to(h.dtype) + self.near(h)))
 
