@@ -140,6 +140,13 @@ class Search(unittest.TestCase):
             self.assertEqual(r.covered["raised"], {}, str(r))
             self.assertEqual(sorted(r.covered["refused"]), sorted(empty), str(r))
 
+    def test_double(self):
+        """Numbers that float32 does not have: a kernel that computes in it has that name."""
+        single = lambda x: softmax(x.float()).to(x.dtype)
+        self.assertEqual(self.fuzz(softmax, dtypes=["float64"], seconds=4).verdict, "PASS")
+        self.assertEqual(self.fuzz(single, dtypes=["float64"]).fault, "computed in float32")
+        self.assertEqual(self.fuzz(single, dtypes=["bfloat16"], seconds=4).verdict, "PASS")
+
     def test_smallest(self):
         """A sum that pads its last tile with zeros is found at the smallest row that shows it."""
 
@@ -167,7 +174,7 @@ class Search(unittest.TestCase):
 
     def test_refused(self):
         for options, words in (
-            ({"dtypes": ["float64"]}, "dtypes: 'float64'"),
+            ({"dtypes": ["float8"]}, "dtypes: 'float8'"),
             ({"layouts": ["odd"]}, "layouts: 'odd'"),
             ({"shapes": ["B N: odd"]}, "shapes: 'B N: odd'"),
             ({"op": softmax, "shapes": None}, "shapes: none"),

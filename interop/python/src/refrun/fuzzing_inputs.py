@@ -11,7 +11,7 @@ import torch
 from .case import CaseError
 from .hard_inputs import KINDS, _numbers
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 LAYOUTS = ("contiguous", "transposed", "every second", "odd start", "repeated")
 VALUES = (*KINDS, "equal rows")
 # How much poison lies before and after an input: more than the rest of a tile.
@@ -143,12 +143,15 @@ def values(spec: Spec, sizes: Mapping[str, int], kind: str, dtype: str, r: np.ra
     if spec.role.startswith("<"):
         below = sizes[spec.role[1:]] if not spec.role[1:].isdigit() else int(spec.role[1:])
         return torch.from_numpy(_indices(shape, kind, below, r))
+    of = "float32" if dtype == "float64" else dtype
     if kind == "equal rows":
-        x = np.broadcast_to(_numbers("normal", shape[-1:], r, dtype), shape)
+        x = np.broadcast_to(_numbers("normal", shape[-1:], r, of), shape)
     else:
-        x = _numbers(kind, shape, r, dtype)
+        x = _numbers(kind, shape, r, of)
     if spec.role == "positive":
         x = np.abs(x) + np.float32(0.5)
+    if dtype == "float64":  # numbers that float32 does not have
+        x = np.asarray(x, np.float64) * (1 + 2.0**-30)
     return torch.from_numpy(np.array(x)).to(DTYPES[dtype])
 
 
