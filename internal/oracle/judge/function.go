@@ -105,10 +105,15 @@ var kernels = map[string]limits{
 	// of 2u, by which the polynomial moves 3.4 times as far, its own steps 4.2u, and e^-x^2 1.5u. PyTorch's compiled erf
 	// is up to 9.5u off.
 	"erf": {off: func(x, y float64) float64 { return 15 * u }},
-	// By erf, or by a function of its own: the rounding of x^2 in its e^-x^2 is at most 2x^2 u, and 16u for the rest is
-	// set, not derived.
-	"erfc": {steep: 1.13,
-		off: func(x, y float64) float64 { return max((16+2*x*x)*u*math.Abs(y), 15*u*max(0, min(1, 1-math.Abs(x)))) }},
+	// By erf, or by a function of its own: the rounding of x^2 in its e^-x^2 is at most 2x^2 u, of a number below 0 in
+	// what is left to 2, and 16u for the rest is set, not derived.
+	"erfc": {steep: 1.13, off: func(x, y float64) float64 {
+		off := max(16*u*y, 15*u*max(0, min(1, 1-math.Abs(x))))
+		if tail := min(y, 2-y); tail > 0 {
+			off = max(off, 16*u*y+float64(2*x*x*u)*tail)
+		}
+		return off
+	}},
 	"sigmoid":     {off: logisticOff},
 	"softplus":    {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 8*u) * math.Abs(y) }},
 	"elu":         {off: minusOne},

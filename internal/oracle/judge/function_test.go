@@ -132,3 +132,26 @@ func TestInfiniteShares(t *testing.T) {
 		}
 	}
 }
+
+// TestComplementOfErf: far below 0, where it is 2, erfc has no more errors than a number of its size. One that is
+// off by a thousandth there is wrong.
+func TestComplementOfErf(t *testing.T) {
+	g, _, err := Kernel("erfc", nil, []string{"input"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := tensor.New(fp16.Float32, 50, 40)
+	for i := range x.Data {
+		x.Data[i] = -float64(float32(math.Exp(float64(i) / 100))) // to -5e8
+	}
+	for by, want := range map[float64]string{1: Pass, 1.001: Fail} {
+		q := Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: tensor.New(fp16.Float32, 50, 40)}
+		for i, v := range x.Data {
+			q.Output.Data[i] = float64(float32(math.Erfc(v)))
+		}
+		q.Output.Data[1990] = float64(float32(2 * by))
+		if r, err := Check(q); err != nil || r.Verdict != want {
+			t.Errorf("times %v: %+v, %v: want %s", by, r, err, want)
+		}
+	}
+}
