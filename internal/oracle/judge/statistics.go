@@ -92,7 +92,7 @@ func (t *trial) quantumOf(f fp16.Format, i int, expected float64) float64 {
 	if t.edges != nil {
 		expected = max(expected, t.edges[i])
 	}
-	return max(expected, ulp*ulp, t.grain)
+	return max(expected, ulp*ulp, t.grain, leastDouble) // a float64 number may be so small that its square is none
 }
 
 // statistics compares the size of the errors, region by region, with that of simulated right kernels.
