@@ -13,29 +13,33 @@ import (
 // number of units. All bounds here are of float32's unit. What they have of the first order scales with it, and what
 // they have of higher orders is less in a smaller one. But exact numbers are made in float64 here, by steps that are as
 // far off as a kernel's: that is added.
-
 //
-// What a graph casts to float32 is computed in float32 until it meets a float64 number again, as a softmax of x.float()
-// is. Then bounds are float32's, and what is simulated tells how far that reaches.
+// An operation of float32 numbers alone is computed in float32, as a softmax of x.float() is. Where a graph has such,
+// bounds are float32's, and simulated kernels tell how far that reaches.
 
-// singlesOf are the values of a graph that its kernels have in float32, nil if there are none.
-func (f Form) singlesOf(g *graph.Graph) []bool {
+// singlesOf are the values of a graph that kernels in float64 have in float32, nil if there are none. The type of a
+// result is that of its widest operand, of which integers, single numbers and float32 parameters are none.
+func (f Form) singlesOf(g *graph.Graph, types []graph.Type) []bool {
 	if !f.Double {
 		return nil
 	}
 	singles, some := make([]bool, len(g.Values)), false
+	for _, v := range g.Inputs {
+		singles[v] = types[v].Format == fp16.Float32
+	}
+	single := func(v int) bool { return singles[v] }
+	double := func(v int) bool {
+		c := g.Values[v].Const
+		return !singles[v] && types[v].Format != fp16.Int64 && (c == nil || c.Format == fp16.Float64 && len(c.Data) > 1)
+	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		single := slices.ContainsFunc(n.In, func(v int) bool { return singles[v] }) &&
-			!slices.ContainsFunc(n.In, func(v int) bool {
-				c := g.Values[v].Const
-				return !singles[v] && (c == nil || c.Format == fp16.Float64 && len(c.Data) > 1)
-			})
-		if op, is := n.Op.(graph.Cast); is {
-			single = op.Dtype == fp16.Float32.String() || single && op.Dtype != fp16.Float64.String()
+		is := slices.ContainsFunc(n.In, single) && !slices.ContainsFunc(n.In, double)
+		if op, cast := n.Op.(graph.Cast); cast {
+			is = op.Dtype == fp16.Float32.String() || is && op.Dtype != fp16.Float64.String()
 		}
 		for _, v := range n.Out {
-			singles[v], some = single, some || single
+			singles[v], some = is, some || is
 		}
 	}
 	if !some {

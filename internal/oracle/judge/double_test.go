@@ -10,6 +10,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -133,6 +134,43 @@ func TestDoubleCasts(t *testing.T) {
 			}
 			if r, err := Check(q); err != nil || r.Verdict != want {
 				t.Errorf("%s: %+v, %v: want %s", name, r, err, want)
+			}
+		}
+	}
+}
+
+// TestDoubleOperands: of float32 numbers alone, chosen by a mask or an index or given as such, exp is one of float32.
+func TestDoubleOperands(t *testing.T) {
+	x, given, mask := tensor.New(fp16.Float64, 900), tensor.New(fp16.Float32, 900), tensor.New(fp16.Int64, 900)
+	index := tensor.New(fp16.Int64, 900)
+	for i := range x.Data {
+		x.Data[i] = 3 * math.Sin(float64(i+1))
+		given.Data[i] = float64(float32(math.Cos(float64(i + 1))))
+		mask.Data[i], index.Data[i] = float64(i%3&1), float64((7*i+5)%900)
+	}
+	for name, c := range map[string]struct {
+		more *tensor.Tensor
+		op   graph.Op // of x in float32 and more, nil of more alone
+		of   func(i int) float64
+	}{
+		"input": {given, nil, func(i int) float64 { return given.Data[i] }},
+		"index": {index, graph.IndexSelect{}, func(i int) float64 { return float64(float32(x.Data[(7*i+5)%900])) }},
+		"mask": {mask, graph.Binary{Of: pointwise.Mul},
+			func(i int) float64 { return mask.Data[i] * float64(float32(x.Data[i])) }},
+	} {
+		for by, want := range map[float64]string{1: Pass, 1 + 1e-5: Fail} {
+			g := graph.New(new(graph.Kept))
+			in, v := g.Input("x"), g.Input("more")
+			if c.op != nil {
+				v = g.Add(c.op, "chosen", g.Add(graph.Cast{Dtype: "float32"}, "single", in), v)
+			}
+			g.Outputs = []int{g.Add(plus, "sum", in, g.Add(unary("exp"), "f", v))}
+			q := Question{Graph: g, Inputs: []*tensor.Tensor{x, c.more}, Double: true, Output: x.Clone()}
+			for i := range x.Data {
+				q.Output.Data[i] += by * float64(float32(math.Exp(c.of(i))))
+			}
+			if r, err := Check(q); err != nil || r.Verdict != want {
+				t.Errorf("%s times %v: %+v, %v: want %s", name, by, r, err, want)
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 			b.of[v] = b.Constant(g.Values[v].Name, c)
 		}
 	}
-	singles := form.singlesOf(g)
+	singles := form.singlesOf(g, types)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		b.node, b.index, b.op, b.prefix = g.Name(n), i, n.Op, ""

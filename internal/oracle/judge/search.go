@@ -143,7 +143,7 @@ func (t *trial) better(than *trial) bool {
 	return t.excess < than.excess
 }
 
-// types infers the types of all values in float64.
+// types infers the types of all values in float64. Inputs in float32 of a kernel in float64 keep their type.
 func (q *Question) types() ([]graph.Type, error) {
 	if len(q.Inputs) != len(q.Graph.Inputs) {
 		return nil, fmt.Errorf("%d inputs: want %d", len(q.Inputs), len(q.Graph.Inputs))
@@ -156,7 +156,9 @@ func (q *Question) types() ([]graph.Type, error) {
 		return graph.Type{Shape: t.Shape, Format: fp16.Float64}
 	}
 	for k, v := range q.Graph.Inputs {
-		types[v] = wide(q.Inputs[k])
+		if types[v] = wide(q.Inputs[k]); q.Double && q.Inputs[k].Format == fp16.Float32 {
+			types[v].Format = fp16.Float32
+		}
 	}
 	for v := range q.Graph.Values {
 		if c := q.Graph.Values[v].Const; c != nil {

@@ -251,7 +251,14 @@ func (s *step) question(
 	if f, half := c.Narrow(); half {
 		q.Narrow = f
 	}
-	q.Double = c.Mode.Precision == fp16.Float64
+	if q.Double = c.Mode.Precision == fp16.Float64; q.Double { // the start is too, whatever a file holds it in
+		q.Inputs = slices.Clone(in)
+		for k, x := range in {
+			if s.kinds[k] == kindState {
+				q.Inputs[k] = tensor.Of(fp16.Float64, x.Data, x.Shape...)
+			}
+		}
+	}
 	if c.Mode.Precision == fp16.TF32 {
 		q.Operands = map[fp16.Rounding]string{
 			fp16.NearestEven: "tf32", fp16.NearestAway: "tf32 ties away", fp16.TowardZero: "tf32 truncated",
