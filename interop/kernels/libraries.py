@@ -343,7 +343,7 @@ def doubles(folder):
         "gelu": ([normal(300, scale=2)], {}, F.gelu),
         "exp": ([normal(300, scale=3)], {}, torch.exp),
         "tanh": ([normal(300)], {}, torch.tanh),
-        "asin": ([inner(300) * 1e-8], {}, torch.asin),
+        "asin": ([inner(2000) * 1e-8], {}, torch.asin),
         "pow": ([positive(200), normal(200)], {}, torch.pow),
         "conv2d": ([normal(1, 3, 9, 9), normal(4, 3, 3, 3, scale=0.2), normal(4)], {}, F.conv2d),
         "cumsum": ([normal(5, 60)], {"dim": -1}, lambda x: torch.cumsum(x, -1)),

@@ -102,7 +102,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault built) *builder
 		}
 		out := b.steps(&rounded, in)
 		if singles != nil && singles[n.Out[0]] {
-			b.singles = append(slices.Grow(b.singles, before), make([]bool, before-len(b.singles))...)
+			b.singles = append(b.singles, make([]bool, before-len(b.singles))...)
 			b.singles = append(b.singles, slices.Repeat([]bool{true}, len(b.Values)-before)...)
 		}
 		for k, v := range n.Out {

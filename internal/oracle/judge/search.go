@@ -230,9 +230,8 @@ func (q *Question) forms(types []graph.Type) []Form {
 			if kernels["symmetric "+op.Name()].off != nil && (op.Name() != "log" || q.Narrow.Half()) {
 				forms = append(forms, Form{Symmetric: true})
 			}
-			// asin's angle, half of it, may be flushed, and -inf times a share of 0 is NaN
-			if q.Narrow == fp16.Float32 && op.Name() == "asin" ||
-				!q.Narrow.Half() && sharing[nameOf(op)] && q.infinite() {
+			// asin's angle, half of it, may be flushed in float32, and -inf times a share of 0 is NaN
+			if !q.Narrow.Half() && (op.Name() == "asin" && !q.Double || sharing[nameOf(op)] && q.infinite()) {
 				forms = append(forms, Form{Composed: true})
 			}
 			if q.Narrow.Half() && composes(op) {

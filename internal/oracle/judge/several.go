@@ -111,7 +111,7 @@ func squeezed(shape []int) []int {
 
 // narrowest is that of all inputs and of the usual graph: a kernel that has half numbers may round any step to them.
 func (s *Several) narrowest() fp16.Format {
-	return (&Question{Graph: s.Graphs[0], Inputs: s.Inputs}).narrowest()
+	return (&Question{Graph: s.Graphs[0], Inputs: s.Inputs, Double: s.Double}).narrowest()
 }
 
 // row judges an output: under what explains others, then in each form, and if none is right in that which is nearest.

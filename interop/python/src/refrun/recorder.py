@@ -21,15 +21,13 @@ from .program import describe as describe_program
 _HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 _PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 _STATES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_KINDS = {"randn": "normal", "rand": "uniform"}  # what else is drawn is called as its function
+_DRAWN = {"laplace": ["exponential", "normal"], "dropout": ["bernoulli"]}  # of other noise, [normal]
 
 
 def claimed(seen: str) -> str:
-    """What is claimed of numbers of a type: it, of half and double ones."""
+    """The claim of numbers of a type: that type, if it is half or double."""
     return seen if seen in _HALVES or seen == "float64" else "float32"
-
-
-_KINDS = {"randn": "normal", "rand": "uniform"}  # what else is drawn is called as its function
-_DRAWN = {"laplace": ["exponential", "normal"], "dropout": ["bernoulli"]}  # of other noise, [normal]
 
 
 class _Draws(TorchDispatchMode):
