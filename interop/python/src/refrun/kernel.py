@@ -229,6 +229,115 @@ def _flags(attributes: Mapping[str, Any]) -> List[str]:
     return [x for name, value in given.items() for x in ("--attr", f"{name}={value}")]
 
 
+def _values(tensors: Any) -> Sequence[Any]:
+    """The tensors of a dict, of a list, or one alone."""
+    if isinstance(tensors, Mapping):
+        return list(tensors.values())
+    return tensors if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+def _quantizer(op: str, inputs: Any, output: Any, attributes: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
+    for option in ("precision", "accumulate", "round", "schedule", "store", "variance"):
+        if options[option] is not None and (option != "round" or options[option]):
+            raise CaseError(f"{option}: says nothing of {op}: want attributes, format among them")
+    return check_quantized(op, inputs, output, options["report"], **attributes)
+
+
+def _backward(op: str, inputs: Any, output: Any, attributes: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
+    """One of ATen's backward operations."""
+    from .gradient import check_aten
+
+    flags = [f"--{flag}={options[flag]}" for flag in ("precision", "store", "accumulate", "report") if options[flag] is not None]
+    if options["round"]:
+        flags += ["--round", ",".join(options["round"])]
+    return check_aten(op, inputs, output, flags, attributes)
+
+
+def _complex(op: Any, inputs: Any, output: Any, attributes: Mapping[str, Any], options: Mapping[str, Any], seed: Optional[int]) -> Report:
+    """What takes or returns complex tensors, as a function of pairs."""
+    if isinstance(op, str):
+        found = _function(op, inputs, attributes)
+        if found is None:
+            raise CaseError(f"{op}: of complex numbers: want a function")
+        (op, inputs), attributes = found, {}
+    return check_kernel(*_as_pairs(op, inputs, output), **options, seed=seed, **attributes)
+
+
+def _named(op: str, inputs: Any, output: Any, attributes: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
+    """An operation by its name; one that the program does not know, as a function that PyTorch decomposes."""
+    if factoring.plain(op):
+        output = factoring.outputs(op, output, attributes)
+    elif attributes.get("reduce") == "prod" or op not in _ARGUMENTS and op not in _WEIGHTED and len(inputs) > 2:
+        function = _function(op, inputs, attributes)
+        if function is not None:
+            return check_kernel(*function, output, **options)
+    named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
+    try:
+        return _judged(["--op", op], None, named, output, attributes, options)
+    except ValueError as refused:
+        function = _function(op, inputs, attributes) if "unknown operation" in str(refused) else None
+        if function is None:
+            raise
+    return check_kernel(*function, output, **options)
+
+
+def _called(op: Any, inputs: Any, output: Any, attributes: Mapping[str, Any], options: Mapping[str, Any], seed: Optional[int]) -> Report:
+    """A function or module as the graph that torch.export makes of it; one that is a factorization, by that name."""
+    if callable(op) and seed is None and not isinstance(inputs, Mapping) and not attributes:
+        found = factoring.called(op, inputs)
+        if found is not None:
+            return check_kernel(found[0], found[1], output, **options, **found[2])
+    net, named = _traced(op, inputs, attributes, seed)
+    return _judged([], net, named, output, {}, options)
+
+
+def _judged(args: List[str], net: Any, named: Mapping[str, Any], output: Any, attributes: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
+    """What `refrun kernel` says of the named inputs and the output; net is the graph of a function."""
+    tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
+    tensors.update(_outputs(output))
+    args = args + _claims(args[-1] if args else "", tensors, options) + _flags(attributes)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.safetensors"
+        write_safetensors(path, tensors)
+        if net is not None:
+            args += ["--graph", str(net.save(Path(folder) / "chain.json"))]
+        if options["report"] is not None:
+            args += ["--report", str(options["report"])]
+        command = [binary(), "kernel", str(path)] + args
+        done = subprocess.run(command + ["--json"], capture_output=True, text=True)
+        if done.returncode not in (0, 1, 3):
+            raise ValueError(done.stderr.strip().replace(str(path) + ": ", "") or f"refrun kernel ended with {done.returncode}")
+        data = json.loads(done.stdout)
+        text = data.get("text") or subprocess.run(command, capture_output=True, text=True).stdout
+    return Report(data, text.rstrip())
+
+
+def _claims(op: str, tensors: Mapping[str, Raw], options: Mapping[str, Any]) -> List[str]:
+    """What the kernel claims, as flags of `refrun kernel`. What is held to a device's bits says all of its formats."""
+    said = {flag: options[flag] for flag in ("precision", "store", "accumulate", "variance")}
+    if (said["accumulate"] or "").startswith("tensor-core") or op == "dot" or (said["precision"] or "").startswith("E"):
+        if "input" not in tensors or "other" not in tensors:
+            given = ", ".join(sorted(k for k in tensors if k.split(".")[0] != "output"))
+            raise CaseError(f"inputs: {given or 'none'}: want input and other, and c if there is such")
+        if said["precision"] is None:
+            kinds = {tensors["input"].dtype, tensors["other"].dtype}
+            said["precision"] = _OPERANDS.get(kinds.pop()) if len(kinds) == 1 else None
+            if said["precision"] is None:
+                raise CaseError(f"precision: operands of {tensors['input'].dtype} and {tensors['other'].dtype}: want one of fp16, bf16, tf32, E4M3, E5M2")
+        if said["store"] is None:
+            said["store"] = _STORES.get(tensors["output"].dtype, tensors["output"].dtype)
+    args = [x for flag, value in said.items() if value is not None for x in ("--" + flag, value)]
+    if options["everything"]:
+        args.append("--all")
+    if options["seconds"] is not None:
+        args += ["--seconds", str(options["seconds"])]
+    if options["schedule"]:
+        args += ["--schedule", ",".join(f"{k}={v}" for k, v in options["schedule"].items())]
+    if options["round"]:
+        args += ["--round", ",".join(options["round"])]
+    return args
+
+
 def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
                  accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
                  store: Optional[str] = None, variance: Optional[str] = None, everything: bool = False, seconds: Optional[float] = None,
@@ -281,89 +390,22 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     The verdict is PASS, FAIL, or NO-POWER where these inputs would not tell a right kernel from one that
     writes nothing. Bad input raises ValueError with one line.
     """
-    if isinstance(op, str) and op in OPERATIONS:
-        options = {"precision": precision, "accumulate": accumulate, "round": round or None, "schedule": schedule, "store": store, "variance": variance}
-        for option, given in options.items():
-            if given is not None:
-                raise CaseError(f"{option}: says nothing of {op}: want attributes, format among them")
-        return check_quantized(op, inputs, output, report, **attributes)
-    if isinstance(op, str) and op.endswith(("_backward", "_backward_data")):
-        from .gradient import ATEN, check_aten
-
-        if op in ATEN:
-            flags = [f"--{flag}={value}" for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("report", report)) if value is not None]
-            return check_aten(op, inputs, output, flags + (["--round", ",".join(round)] if round else []), attributes)
-    tensors_of = [*(inputs.values() if isinstance(inputs, Mapping) else inputs),
-                  *(output.values() if isinstance(output, Mapping) else output if isinstance(output, (list, tuple)) else [output])]
-    net = None
-    if isinstance(op, str) and seed is not None:
-        raise CaseError(f"seed: says nothing of {op}: want a function or module that draws at random")
     options = {"precision": precision, "accumulate": accumulate, "round": round, "schedule": schedule, "store": store, "variance": variance,
                "everything": everything, "seconds": seconds, "report": report}
-    if any(map(_is_complex, tensors_of)):
-        if isinstance(op, str):
-            found = _function(op, inputs, attributes)
-            if found is None:
-                raise CaseError(f"{op}: of complex numbers: want a function")
-            (op, inputs), attributes = found, {}
-        return check_kernel(*_as_pairs(op, inputs, output), **options, seed=seed, **attributes)
-    if isinstance(op, str) and not factoring.plain(op) and (attributes.get("reduce") == "prod" or op not in _ARGUMENTS and op not in _WEIGHTED and len(inputs) > 2):
-        function = _function(op, inputs, attributes)
-        if function is not None:
-            return check_kernel(*function, output, **options)
-    if isinstance(op, str) and factoring.plain(op):
-        output = factoring.outputs(op, output, attributes)
-    if not isinstance(op, str):
-        found = factoring.called(op, inputs) if callable(op) and seed is None and not isinstance(inputs, Mapping) else None
-        if found is not None and not attributes:
-            return check_kernel(found[0], found[1], output, **options, **found[2])
-        net, inputs = _traced(op, inputs, attributes, seed)
-        attributes, op = {}, ""
-    named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
-    tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
-    tensors.update(_outputs(output))
-    bits = (accumulate or "").startswith("tensor-core") or op == "dot" or (precision or "").startswith("E")
-    args: List[str] = ["--op", op] if op else []
-    if bits:
-        if "input" not in tensors or "other" not in tensors:
-            raise CaseError(f"inputs: {', '.join(sorted(named)) or 'none'}: want input and other, and c if there is such")
-        if precision is None:
-            kinds = {tensors["input"].dtype, tensors["other"].dtype}
-            precision = _OPERANDS.get(kinds.pop()) if len(kinds) == 1 else None
-            if precision is None:
-                raise CaseError(f"precision: operands of {tensors['input'].dtype} and {tensors['other'].dtype}: want one of fp16, bf16, tf32, E4M3, E5M2")
-        if store is None:
-            store = _STORES.get(tensors["output"].dtype, tensors["output"].dtype)
-    for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("variance", variance)):
-        if value is not None:
-            args += ["--" + flag, value]
-    if everything:
-        args.append("--all")
-    if seconds is not None:
-        args += ["--seconds", str(seconds)]
-    if schedule:
-        args += ["--schedule", ",".join(f"{k}={v}" for k, v in schedule.items())]
-    if round:
-        args += ["--round", ",".join(round)]
-    args += _flags(attributes)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.safetensors"
-        write_safetensors(path, tensors)
-        if net is not None:
-            args += ["--graph", str(net.save(Path(folder) / "chain.json"))]
-        if report is not None:
-            args += ["--report", str(report)]
-        command = [binary(), "kernel", str(path)] + args
-        done = subprocess.run(command + ["--json"], capture_output=True, text=True)
-        if done.returncode not in (0, 1, 3):
-            line = done.stderr.strip().replace(str(path) + ": ", "") or f"refrun kernel ended with {done.returncode}"
-            function = _function(op, inputs, attributes) if op and "unknown operation" in line else None
-            if function is not None:
-                return check_kernel(*function, output, **options)
-            raise ValueError(line)
-        data = json.loads(done.stdout)
-        text = data.get("text") or subprocess.run(command, capture_output=True, text=True).stdout
-    return Report(data, text.rstrip())
+    if isinstance(op, str):
+        if op in OPERATIONS:
+            return _quantizer(op, inputs, output, attributes, options)
+        from .gradient import ATEN
+
+        if op in ATEN:
+            return _backward(op, inputs, output, attributes, options)
+        if seed is not None:
+            raise CaseError(f"seed: says nothing of {op}: want a function or module that draws at random")
+    if any(map(_is_complex, [*_values(inputs), *_values(output)])):
+        return _complex(op, inputs, output, attributes, options, seed)
+    if isinstance(op, str):
+        return _named(op, inputs, output, attributes, options)
+    return _called(op, inputs, output, attributes, options, seed)
 
 
 def assert_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, **options: Any) -> Report:
