@@ -316,6 +316,19 @@ func TestSpecials(t *testing.T) {
 	}
 }
 
+// TestUnderflow: what is too small for every format keeps its sign, also where all weights that it could be read off
+// are 0 in float64.
+func TestUnderflow(t *testing.T) {
+	for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
+		q, k, v, dst := tensor.New(f, 1, 1), tensor.New(f, 2, 1), tensor.New(f, 2, 1), tensor.New(f, 1, 1)
+		q.Data[0], k.Data[1], v.Data[1] = 1, -1000, -1 // the output is about -e^-1000
+		Forward(dst, q, k, v, Params{})
+		if got := dst.Data[0]; got != 0 || !math.Signbit(got) {
+			t.Errorf("%v: %v, want -0", f, got)
+		}
+	}
+}
+
 // TestLargeMask: the least number of float32 as a mask leaves scores that count where every
 // key has it.
 func TestLargeMask(t *testing.T) {
