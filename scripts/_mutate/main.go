@@ -26,6 +26,8 @@ var (
 	from  = flag.Int("from", 1, "first `fault` to test: the ones before it are counted only")
 	limit = flag.Duration("limit", 5*time.Minute,
 		"for the tests of one fault; a package whose tests run longer has noticed it")
+	near = flag.Bool("near", false, "run the tests of the fault's package alone, or of the nearest one that has tests:\n"+
+		"what survives them may still be noticed by packages that import it")
 	list = flag.Bool("list", false, "list the faults, test nothing")
 )
 
@@ -207,20 +209,20 @@ func (t *trial) builds(p *pkg) bool {
 // test runs the tests of the package, and then those of packages that import it.
 func (t *trial) test(p *pkg) (verdict, string) {
 	began := time.Now()
-	near := witnesses(t.all, p)
-	if len(near) == 0 {
+	see := witnesses(t.all, p)
+	if len(see) == 0 {
 		return survived, ""
 	}
-	if v, by := t.fails(near[:1], *limit); v != survived {
+	if v, by := t.fails(see[:1], *limit); v != survived {
 		return v, by
 	}
 	if t.unchanged(p) {
 		return same, ""
 	}
-	if len(near) == 1 {
+	if len(see) == 1 || *near {
 		return survived, ""
 	}
-	return t.fails(near[1:], *limit-time.Since(began))
+	return t.fails(see[1:], *limit-time.Since(began))
 }
 
 // fails runs the tests of packages until those of one fail.
