@@ -1,8 +1,10 @@
 package about
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +18,9 @@ var Selftest = cli.Verb{
 	Name:    "selftest",
 	Summary: "does this machine compute the known answers?",
 	Help: `Computes every operation in every number format, and rollouts in every mode, with
-several numbers of threads and groupings of realizations. It compares their digests
-with those that this version has: they are the same on every machine. Exit code 1
-if one differs.
+several numbers of threads and groupings of realizations; with --threads, with that
+number alone. It compares their digests with those that this version has: they are
+the same on every machine. Exit code 1 if one differs.
 
 With --exhaustive, also every activation function on all 65,536 numbers of each
 half type and all 2^32 of float32, against an evaluation with a proven error,
@@ -53,7 +55,7 @@ func selfTest(c *cli.Command) error {
 		Seconds  float64                `json:"seconds"`
 		ISA      map[string]selftestISA `json:"isa"`
 		All      []exhaustiveRow        `json:"exhaustive,omitempty"`
-	}{true, graph.Contract, cli.Build(), threadCounts(runtime.GOMAXPROCS(0)), 0, map[string]selftestISA{}, nil}
+	}{true, graph.Contract, cli.Build(), threadCounts(c.Flags, runtime.GOMAXPROCS(0)), 0, map[string]selftestISA{}, nil}
 	c.Printf("contract %s, %s\n", out.Contract, out.Build)
 	for _, isa := range isas {
 		if err := asm.Use(isa); err != nil {
@@ -107,10 +109,15 @@ func printSelftest(c *cli.Command, isa string, r selftestISA, threads []int) {
 	c.Printf("         ran %s\n", strings.Join(r.Kernels, "; "))
 }
 
-// threadCounts returns 1, 2, a number that divides nothing, and n itself.
-func threadCounts(n int) []int {
+// threadCounts returns 1, 2, a number that divides nothing, and n itself; n alone if --threads has asked for it.
+func threadCounts(flags *flag.FlagSet, n int) []int {
 	counts := []int{1, 2, 7}
-	if n != 1 && n != 2 && n != 7 {
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name == "threads" {
+			counts = nil
+		}
+	})
+	if !slices.Contains(counts, n) {
 		counts = append(counts, n)
 	}
 	return counts
