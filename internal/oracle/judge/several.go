@@ -157,6 +157,7 @@ func (s *Several) row(k int, found []explained) (*Row, error) {
 
 // under judges an output in a form under a contract that explains another: under what of it there is here.
 func (s *Several) under(e explained, k int) (*Report, error) {
+	e.Parts, e.division, e.Singles, e.singles = "", division{}, "", "" // those of another graph's nodes
 	q := s.question(e.form, k)
 	types, err := q.types()
 	if err != nil {

@@ -127,3 +127,42 @@ func TestNoOutput(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestPartsOfOne: the parts in which the terms of one product are added up say nothing of another output's product,
+// which has too few terms for so many.
+func TestPartsOfOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(27, 28))
+	d, x, w := gaussian(r, fp16.BFloat16, 11, 34), gaussian(r, fp16.BFloat16, 11, 107), gaussian(r, fp16.BFloat16, 107, 34)
+	g := graph.New(nil)
+	a, b, c := g.Input("d"), g.Input("x"), g.Input("w")
+	turned := func(v int) int { return g.Add(graph.Transpose{A: 0, B: 1}, "turned", v) }
+	g.Outputs = []int{g.Add(graph.MatMul{}, "dx", a, turned(c)), g.Add(graph.MatMul{}, "dw", turned(b), a)}
+	dx, dw := tensor.New(fp16.BFloat16, 11, 107), tensor.New(fp16.BFloat16, 107, 34)
+	for i := range 11 {
+		for j := range 107 {
+			stored := 0.0
+			for k := 0; k < 34; k += 16 { // in three parts
+				sum := float32(stored)
+				for l := k; l < min(k+16, 34); l++ {
+					sum += float32(d.Data[i*34+l] * w.Data[j*34+l])
+				}
+				stored = fp16.BFloat16.Round(float64(sum))
+			}
+			dx.Data[i*107+j] = stored
+		}
+	}
+	for i := range 107 {
+		for j := range 34 {
+			sum := float32(0)
+			for l := range 11 {
+				sum += float32(x.Data[l*107+i] * d.Data[l*34+j])
+			}
+			dw.Data[i*34+j] = fp16.BFloat16.Round(float64(sum))
+		}
+	}
+	got, err := CheckSeveral(Several{Graphs: []*graph.Graph{g}, Inputs: []*tensor.Tensor{d, x, w},
+		Names: []string{"dx", "dw"}, Outputs: []*tensor.Tensor{dx, dw}})
+	if err != nil || got.Verdict != Pass || got.Outputs[0].Contract.Parts == "" || got.Outputs[1].Contract.Parts != "" {
+		t.Errorf("%+v, %v: want PASS, the first in parts", got, err)
+	}
+}
