@@ -20,6 +20,12 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 	t.y, t.r, t.sigma, t.right = make([]float64, n), make([]float64, n), make([]float64, n), make([][]float64, all)
 	var mu sync.Mutex
 	parts := map[int][]float64{} // what flushes, by its place
+	if t.wide = nil; q.slips(t) {
+		t.wide = make([][]float64, t.kinds())
+		for kind := range t.wide {
+			t.wide[kind] = make([]float64, n)
+		}
+	}
 	for m := range t.right {
 		t.right[m] = make([]float64, n)
 	}
@@ -46,6 +52,9 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 			copy(t.sigma[from:], out.sigma.Data)
 		}
 		for m, k := range right {
+			if m < kernels && t.wide != nil {
+				addSquares(t.wide[m%len(t.wide)][from:], k.Data, t.y[from:])
+			}
 			t.store(q.Output.Format, t.right[m][from:from+len(k.Data)], k.Data)
 		}
 		for k, end := range out.ends {

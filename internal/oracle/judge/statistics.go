@@ -78,7 +78,7 @@ func (f farthest) excess(odds float64) float64 {
 	return max(1+lastDigits, f.of/beyond(f.tail, odds))
 }
 
-const lone, everywhere = "element", "everywhere"
+const lone, slipWay, everywhere = "element", "slip", "everywhere"
 
 // quantum is what one element's squared error is counted in: what is expected of it, but not less than
 // the distance to the next stored number, squared, of which rare errors are one, or than the flip of an inner rounding.
@@ -100,6 +100,7 @@ func (q *Question) statistics(t *trial) {
 	f := q.Output.Format
 	t.ways = ways{}
 	q.alone(t, f)
+	q.slipped(t, f)
 	mine := t.counted(f, q.Output.Data)
 	var right []counted
 	for _, k := range t.right {

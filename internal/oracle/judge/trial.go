@@ -19,6 +19,7 @@ type trial struct {
 	sigma  []float64    // the deviation that the last step's own errors have; nil is none
 	stored []float64    // y, rounded
 	right  [][]float64  // outputs of simulated right kernels
+	wide   [][]float64  // squares of their errors before they are stored, by kind; nil where slips are not looked for
 	// flushed is the output of a kernel that flushes subnormal numbers, nil if there are none
 	flushed []float64
 	e       []float64 // expected squares of errors
