@@ -149,6 +149,31 @@ class Tensors(unittest.TestCase):
                 for bad in wrong:
                     self.assertFalse(refrun.check_kernel(f, ins, bad).ok, f"{f} {dtype}")
 
+    def test_functions(self):
+        """Quotients of both kinds that kernels make, powers and functions: off by little, conjugate or with one part off they fail."""
+        new = lambda *shape: torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.complex64)
+
+        def smith(x, y):
+            first = y.real.abs() >= y.imag.abs()
+            big, small = torch.where(first, y.real, y.imag), torch.where(first, y.imag, y.real)
+            r = small / big
+            below, p, q = big + small * r, torch.where(first, x.real, x.imag), torch.where(first, x.imag, x.real)
+            return torch.complex((p + q * r) / below, torch.where(first, q - p * r, p * r - q) / below)
+
+        div = lambda x, y: x / y
+        given = [new(9, 20), new(20)]
+        cases = [(div, given, div(*given)), (div, given, smith(*given)), (lambda x: (2 - 1j) / x, given[1:], (2 - 1j) / given[1])]
+        for f in (torch.reciprocal, torch.square, lambda x: x**3, torch.sqrt, torch.log, torch.sin, torch.cos, torch.tanh):
+            cases.append((f, given[:1], f(given[0])))
+        for k, (f, ins, y) in enumerate(cases):
+            self.assertTrue(refrun.check_kernel(f, ins, y).ok, k)
+            one = y.clone()
+            one.view(-1)[7] *= 1 + 0.001j
+            for bad in (y * (1 + 1e-5), y.conj().resolve_conj(), one):
+                self.assertEqual(refrun.check_kernel(f, ins, bad).verdict, "FAIL", k)
+        with self.assertRaisesRegex(ValueError, "to the power of 0.3: want -1, 2 or 3"):
+            refrun.check_kernel(lambda x: x**0.3, given[:1], given[0] ** 0.3)
+
     def test_arrays(self):
         """NumPy's arrays, and a module with complex weights."""
         x = torch.randn(5, 6, dtype=torch.complex64, generator=torch.Generator().manual_seed(8))

@@ -18,7 +18,7 @@ from torch import fx, nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-from . import aten, backwards, composed, graph, losses, pairs
+from . import aten, backwards, complex_functions, composed, graph, losses, pairs  # noqa: F401
 from .case import CaseError, replace
 from .graph import UnsupportedLayer
 
