@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -16,6 +17,9 @@ import (
 func TestAngles(t *testing.T) {
 	for seed, f := range []fp16.Format{fp16.Float32, fp16.BFloat16, fp16.Float16} {
 		for _, chained := range []bool{false, true} {
+			if !share.All() && chained == (seed == 1) { // each of both, and each format
+				continue
+			}
 			r := rand.New(rand.NewPCG(uint64(seed), 29))
 			y, x := drawn(r, f, 20, 90), drawn(r, f, 20, 90)
 			g := graph.New(nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact/elem"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -43,7 +44,10 @@ func TestSubnormal(t *testing.T) {
 	} {
 		for _, f := range []fp16.Format{fp16.Float32, fp16.BFloat16} {
 			for i, scale := range []float64{0x1p-130, 0x1p-126, 1} { // of some of the rows
-				for _, shift := range []float64{0, -88} {
+				for k, shift := range []float64{0, -88} {
+					if !share.All() && (i+k+int(f))%2 > 0 { // in the other format
+						continue
+					}
 					r := rand.New(rand.NewPCG(uint64(i), uint64(len(of.op))))
 					x := tensor.New(f, 8, 40)
 					for i := range x.Data {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -89,8 +90,11 @@ func TestOnlineTF32(t *testing.T) {
 					t.Errorf("%d keys, positive %v, %+v: %+v %v", keys, positive, k, a, err)
 				}
 			}
-			for _, block := range []int{keys, 16, 32} {
-				for _, way := range []fp16.Rounding{fp16.NearestEven, fp16.NearestAway, fp16.TowardZero} {
+			for i, block := range []int{keys, 16, 32} {
+				for k, way := range []fp16.Rounding{fp16.NearestEven, fp16.NearestAway, fp16.TowardZero} {
+					if !share.All() && (i+k+keys)%3 > 0 { // with other keys, or in blocks of another size
+						continue
+					}
 					ask(blockwise{block: block, way: way, scale: 1}, Pass)
 					right++
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -23,8 +24,10 @@ func TestScatteredSums(t *testing.T) {
 	seed := uint64(0)
 	for op, of := range ops {
 		for base, number := range bases {
-			for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-				seed++
+			for k, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
+				if seed++; !share.All() && (len(op)+len(base)+k)%3 > 0 { // in another format
+					continue
+				}
 				r := rand.New(rand.NewPCG(seed, 3))
 				x, source, index := tensor.New(f, rows, cols), drawn(r, f, n, cols), tensor.New(fp16.Int64, n)
 				switch op {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -91,6 +92,9 @@ func TestStoredValues(t *testing.T) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		r := rand.New(rand.NewPCG(46, uint64(f)))
 		for k := range 7 {
+			if !share.All() && k > 2 && (k+int(f))%2 > 0 { // in the other half type
+				continue
+			}
 			in := []*tensor.Tensor{drawn(r, f, rows, n), drawn(r, f, 2, n), drawn(r, f, 2, n, m), drawn(r, f, 2, n, m),
 				drawn(r, f, 2, m, n)}
 			for i, scale := range []float64{1, .16, .16, .16, .2} {
