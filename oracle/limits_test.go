@@ -16,11 +16,11 @@ import (
 // rooms are those that judge any graph, and how many numbers decide in each, by class. Fewer are better: lower a count
 // with the number that goes. A new one needs the sentence why no derivation gives it.
 var rooms = map[string]map[string]int{
-	"../internal/oracle/judge":   {"derived": 22, "set": 48, "work": 40},
+	"../internal/oracle/judge":   {"derived": 22, "set": 49, "work": 41},
 	"../internal/oracle/forward": {"set": 1, "work": 4},
 	"../internal/oracle/kernel":  {"set": 4, "work": 1},
 	"../internal/oracle/factor":  {"derived": 12, "set": 2, "work": 3},
-	"internal/chain":             {"set": 3, "work": 5},
+	"internal/chain":             {"set": 3, "work": 6},
 }
 
 // arithmetic are the files of the operations themselves: the numbers in them are of an operation's definition, or of

@@ -7,26 +7,31 @@ import (
 
 // What several evaluations know together, and what their errors add up to.
 
-// pool sets what each evaluation is off by, with laws of which all of them know more than one: none is narrower than
-// the median of all.
-func pool(all []Each) {
-	laws := map[string][]law{}
+// common are laws of which all evaluations know more than one: those in the middle of all that were simulated.
+func common(all []Each) map[string]law {
+	laws, middle := map[string][]law{}, map[string]law{}
 	for _, e := range all {
 		for way, f := range e.ways {
-			laws[way] = append(laws[way], f.law)
+			if e.kernels > 0 {
+				laws[way] = append(laws[way], f.law)
+			}
 		}
 	}
 	for way, of := range laws {
 		slices.SortFunc(of, func(a, b law) int { return cmp.Compare(a.spread(), b.spread()) })
-		for _, e := range all {
-			if f, is := e.ways[way]; is {
-				e.ways[way] = f.under(f.wider(of[len(of)/2]))
-			}
+		middle[way] = of[len(of)/2]
+	}
+	return middle
+}
+
+// by sets how far an evaluation is off, with laws none of which is narrower than the common ones.
+func (e *Each) by(laws map[string]law) {
+	for way, f := range e.ways {
+		if l, is := laws[way]; is {
+			e.ways[way] = f.under(f.wider(l))
 		}
 	}
-	for i := range all {
-		all[i].Excess, all[i].Region = all[i].ways.excess()
-	}
+	e.Excess, e.Region = e.ways.excess()
 }
 
 // totals are squares of errors over the regions of an output, of all evaluations together.
@@ -37,7 +42,7 @@ type total struct {
 	slack           float64
 	mine, expected  []float64
 	variance, flips []float64
-	right           [][]float64 // of each simulated kernel
+	simulated       simulatedSums
 }
 
 // add adds an evaluation's. One of another shape, as of a smaller batch, has regions of its own.
@@ -58,10 +63,8 @@ func (all *totals) add(q *Question, t *trial) {
 			k = len(*all)
 			x := total{
 				by: by, slack: t.slack(f, by), mine: make([]float64, by.n), expected: make([]float64, by.n),
-				variance: make([]float64, by.n), flips: make([]float64, by.n), right: make([][]float64, len(right)),
-			}
-			for m := range right {
-				x.right[m] = make([]float64, by.n)
+				variance: make([]float64, by.n), flips: make([]float64, by.n),
+				simulated: simulatedSums{e: make([]float64, by.n), v: make([]float64, by.n)},
 			}
 			*all = append(*all, x)
 		}
@@ -70,8 +73,15 @@ func (all *totals) add(q *Question, t *trial) {
 		sumUp(x.expected, mine.expected, at)
 		sumUp(x.variance, mine.variance, at)
 		sumUp(x.flips, mine.flips, at)
-		for m := range x.right {
-			sumUp(x.right[m], right[m].squares, at)
+		if len(right) > 0 {
+			sumUp(x.simulated.e, mine.expected, at)
+			sumUp(x.simulated.v, mine.variance, at)
+		}
+		for m := range right {
+			if m == len(x.simulated.x) {
+				x.simulated.x = append(x.simulated.x, make([]float64, by.n))
+			}
+			sumUp(x.simulated.x[m], right[m].squares, at)
 		}
 	}
 }
@@ -88,7 +98,7 @@ func sumUp(sum []float64, x []float32, at []int32) {
 func (all totals) excess(each []Each) (excess float64, at string) {
 	joint := ways{}
 	for _, x := range all {
-		w := x.by.farthest(x.mine, sumsLaw(x.slack, x.right, x.expected, x.variance, x.flips))
+		w := x.by.farthest(x.mine, sumsLaw(x.slack, x.simulated, x.expected, x.variance, x.flips))
 		if l, is := w.law.(squaresLaw); is {
 			l.alike = max(l.alike, alikeOf(each, x.by.way))
 			w = w.under(l)

@@ -132,7 +132,7 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	name := op.Name()
 	exact := len(in) > 0 && !slices.ContainsFunc(in, func(b ball) bool { return b.v.Format != fp16.Int64 || b.r != nil })
 	if products[name] && !exact {
-		v, err := of(op, in, func(b ball) *tensor.Tensor { return b.v })
+		v, err := of(acc, op, in, func(b ball) *tensor.Tensor { return b.v })
 		if err != nil {
 			return nil, err
 		}

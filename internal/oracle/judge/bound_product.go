@@ -100,11 +100,11 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 	if acc.thin {
 		return thinProduct(op, in, v, n, acc)
 	}
-	t, err := of(op, in, magnitudes)
+	t, err := of(acc, op, in, magnitudes)
 	if err != nil {
 		return nil, err
 	}
-	q, err := of(op, in, func(b ball) *tensor.Tensor { return squares(b.v) })
+	q, err := of(acc, op, in, func(b ball) *tensor.Tensor { return squares(b.v) })
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		}
 	}
 	if inexact {
-		without, err := of(op, in, func(b ball) *tensor.Tensor { return magnitudes(ball{v: b.v}) })
+		without, err := of(acc, op, in, func(b ball) *tensor.Tensor { return magnitudes(ball{v: b.v}) })
 		if err != nil {
 			return nil, err
 		}
@@ -150,19 +150,22 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 
 // of evaluates a product of what is made of each input. A second matrix is the same for all pieces of a
 // question: it is divided into panels of columns, so that no piece makes another as large.
-func of(op graph.Op, in []ball, made func(ball) *tensor.Tensor) (*tensor.Tensor, error) {
+func of(acc accumulator, op graph.Op, in []ball, made func(ball) *tensor.Tensor) (*tensor.Tensor, error) {
 	every := func(in []ball) (*tensor.Tensor, error) {
 		all := make([]*tensor.Tensor, len(in))
 		for k, b := range in {
 			all[k] = made(b)
 		}
-		y, err := one(op, all...)
+		y, err := evaluator(acc.thin && !acc.double)(op, all...)
 		for k, b := range in {
 			if all[k] != b.v && all[k] != b.r {
 				release(all[k])
 			}
 		}
-		return y, err
+		if err != nil {
+			return nil, err
+		}
+		return y[0], nil
 	}
 	axis := -1
 	switch op.(type) {
@@ -249,7 +252,7 @@ func terms(op graph.Op, in []ball, v *tensor.Tensor) (float64, error) {
 		w := in[1].v.Shape
 		return float64(w[1]*w[2]*w[3] + 1), nil
 	default:
-		n, err := of(op, in, func(b ball) *tensor.Tensor {
+		n, err := of(accumulator{}, op, in, func(b ball) *tensor.Tensor {
 			ones := fresh(fp16.Float64, b.v.Shape...)
 			for i := range ones.Data {
 				ones.Data[i] = 1

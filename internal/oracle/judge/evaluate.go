@@ -23,6 +23,7 @@ func evaluate(
 		sims[m] = simulation{
 			m: m, of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)),
 			errs: newErrors(m), cuts: b.cores && m%2 == 1, double: b.form.Double, singles: b.singles,
+			wide: b.thin && !b.form.Double,
 		}
 		if m%2 == 1 {
 			sims[m].fused, sims[m].errs.blocks = fused, b.blocks

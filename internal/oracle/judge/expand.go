@@ -41,6 +41,7 @@ type builder struct {
 	turned    []flip     // that all kernels have
 	turns     [][]flip   // that each kernel has, if not nil: its only errors
 	thin      bool       // whether no radii are asked for, see thinStep
+	wide      bool       // whether no bounds are asked for, nor float64, see nearly
 	keeps     bool       // whether units flush no subnormal numbers
 	singles   []bool     // the values that a kernel in float64 has in float32, see double.go; nil is none
 	blocks    bool       // whether kernels may add up the pixels of a block in another order, where that shows

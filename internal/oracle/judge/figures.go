@@ -19,35 +19,38 @@ func (f Figures) Usual() bool {
 }
 
 // figures measures errors from exact arithmetic, and keeps them number by number if the evaluation is to be seen.
-func (j *Joint) figures(q *Question, t *trial, seen bool) (f Figures, err error) {
+func (e *evaluations) figures(i int, q *Question, t *trial, seen bool) (f Figures, err error) {
 	truth := t.y
-	if q.Truth != nil {
+	if q.Truth != nil && !q.exactly(t) {
 		if truth, err = q.Truth(); err != nil {
 			return f, err
 		}
+	}
+	if e.Watch != nil {
+		e.Watch(i, q.Output.Data, truth)
 	}
 	var errors, expected, centre, n float64
 	each := make([]float64, len(truth))
 	for i, got := range q.Output.Data {
 		d, off, ulp := math.Abs(got-truth[i]), t.stored[i]-truth[i], q.Output.Format.Ulp(t.stored[i])
-		e := t.e[i] + float64(ulp*ulp)*storing
-		if !(d-d == 0 && e-e == 0 && off-off == 0) {
+		square := t.e[i] + float64(ulp*ulp)*storing
+		if !(d-d == 0 && square-square == 0 && off-off == 0) {
 			continue
 		}
 		n++
 		f.MaxAbs = max(f.MaxAbs, d)
 		f.MeanAbs += d
 		errors += float64(d * d)
-		each[i] = max(e, float64(off*off))
+		each[i] = max(square, float64(off*off))
 		expected += each[i]
-		centre += float64((got-t.stored[i])*(got-t.stored[i])) / e
+		centre += float64((got-t.stored[i])*(got-t.stored[i])) / square
 	}
 	if seen {
 		q.level()(each)
 		for i, e := range each {
 			each[i] = math.Sqrt(e)
 		}
-		j.Exact, j.Stored, j.Expected = truth, t.stored, each
+		e.Exact, e.Stored, e.Expected = truth, t.stored, each
 	}
 	f.Finite = int(n)
 	if n > 0 && expected > 0 {

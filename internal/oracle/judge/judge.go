@@ -59,6 +59,7 @@ type Question struct {
 
 	built built // the fault that the graph's steps have, for the question whether it explains the output
 	whole []int // of a piece: the shape of the whole output
+	wide  bool  // whether no bounds are asked for, nor float64, see nearly
 	// integers is set of an output of whole numbers, whose errors are counted in ones.
 	integers bool
 	offset   int   // of a piece: where it begins in it

@@ -45,10 +45,16 @@ func (l squaresLaw) wider(than law) law {
 
 func (l squaresLaw) spread() float64 { return l.alike }
 
-// sumsLaw is the law of sums over regions of one way, of which those of simulated devices are x, by device and region,
-// and what is expected is e, which varies by v. Roundings that go to the other side may add the edges.
-func sumsLaw(slack float64, x [][]float64, e, v, edges []float64) (of func(k int) squaresLaw) {
-	l := squaresLaw{slack: slack, alike: alike(x, e, v), devices: float64(asTheory + len(x))}
+// simulatedSums are sums over regions of simulated devices, by device and region, what is expected, and how it varies.
+type simulatedSums struct {
+	x    [][]float64
+	e, v []float64
+}
+
+// sumsLaw is the law of sums over regions of one way, of which some are simulated, and what is expected is e, which
+// varies by v. Roundings that go to the other side may add the edges.
+func sumsLaw(slack float64, s simulatedSums, e, v, edges []float64) (of func(k int) squaresLaw) {
+	l := squaresLaw{slack: slack, alike: alike(s.x, s.e, s.v), devices: float64(asTheory + len(s.x))}
 	mean, variance := 0.0, 0.0
 	for k := range e {
 		mean, variance = mean+e[k], variance+v[k]
@@ -74,7 +80,7 @@ func alike(x [][]float64, e, v []float64) float64 {
 			above, all = above+2*float64(d*d), all+v[k]
 		}
 	}
-	if all == 0 {
+	if all == 0 || len(x) == 0 {
 		return 1
 	}
 	theory := asTheory * all / float64(len(x)*len(e)) // that many devices of one region

@@ -77,7 +77,7 @@ const (
 	// set: or the share of all squared errors.
 	leftShare = .2
 	// set: or of those of steps that are wrong by themselves, in whose faults some roundings go the other way.
-	leftOfSteps = .04
+	leftOfSteps = .02
 	// set: how much less one fault must leave than another, as a share, to be the one.
 	leftLess = .01
 	// set: how far off 1 the amount of a cause may be at the first wrong evaluation.
@@ -184,6 +184,9 @@ const (
 	leastCompared = 4
 	// set: the kernels that are simulated of each of many evaluations.
 	thinKernels = 4
+	// set: what share of a limit an evaluation between others that were simulated may reach: one that reaches more is
+	// simulated, too.
+	mostBetween = .5
 	// set: and of one that is less than mostDoubt times above a limit: a few say little of a tail.
 	doubtKernels = 24
 	// work: see doubtKernels.
@@ -194,6 +197,8 @@ const (
 const (
 	// work: the flips that are tried one by one: of more, simulated kernels have their part.
 	mostFlips = 64
+	// work: the evaluations before one in which a cause was found of which it is asked whether they have it.
+	mostDated = 64
 	// work: the most parts in which the terms of a product are looked for.
 	mostSplit = 16
 	// work: contracts that are tried.
@@ -226,8 +231,8 @@ const (
 	mostOrdered, leastSums, mostSums = 1 << 17, 16, 256
 	// work: the numbers that are kept between contracts: 32 MB, as much as judging a block of scores takes.
 	mostKept = 1 << 22
-	// work: the numbers of all steps that are kept between faults: 128 MB.
-	mostRemembered = 1 << 24
+	// work: the numbers of all steps that are kept between faults: 256 MB.
+	mostRemembered = 1 << 25
 	// work: how many times more or less than the output a result may change by a fault, in proportion.
 	far = 30
 	// work: the numbers of steps with faults that are made to name one.

@@ -17,6 +17,7 @@ func (q *Question) made(c Contract) ([]float64, error) {
 	}
 	y := make([]float64, len(q.Output.Data))
 	return y, q.each(blocks, c, func(of *Question, b *builder, round rounded) error {
+		b.wide = q.wide
 		out, err := exactly(b, of.Inputs, round)
 		if err == nil && len(out[0].Data) != len(of.Output.Data) { // a fault of the shape
 			err = errNotJudged
@@ -31,6 +32,22 @@ func (q *Question) made(c Contract) ([]float64, error) {
 	})
 }
 
+// Wide is what a graph makes of inputs, in some digits fewer than float64 has.
+func Wide(g *graph.Graph, inputs []*tensor.Tensor) ([]float64, error) {
+	q := Question{Graph: g, Inputs: inputs}
+	types, err := q.types()
+	if err != nil {
+		return nil, err
+	}
+	b := expand(g, types, Form{}, built{})
+	b.wide = true
+	out, err := exactly(b, inputs, nil)
+	if err != nil {
+		return nil, err
+	}
+	return out[0].Data, nil
+}
+
 // exactly evaluates steps in float64, rounding only what is to be rounded, and returns the outputs.
 func exactly(b *builder, inputs []*tensor.Tensor, round rounded) ([]*tensor.Tensor, error) {
 	of := make([]*tensor.Tensor, len(b.Values))
@@ -40,7 +57,7 @@ func exactly(b *builder, inputs []*tensor.Tensor, round rounded) ([]*tensor.Tens
 		for k, v := range n.In {
 			in[k] = of[v]
 		}
-		out, err := apply(n.Op, in...)
+		out, err := evaluator(b.wide)(n.Op, in...)
 		if err != nil {
 			return err
 		}

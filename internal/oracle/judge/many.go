@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
 )
 
 // Many are evaluations of one graph by one device, each of its own inputs, such as the steps of a rollout, each from
@@ -14,6 +15,8 @@ import (
 // small to show in one adds up over all.
 type Many struct {
 	N int
+	// Series is how many rollouts take turns: evaluation i goes on where i - Series ended. 0 is one.
+	Series int
 	// At is evaluation i, from 0 on in the order of time: asked for again where it is needed again.
 	At func(i int) (Question, error)
 	// Others are right answers to other questions: what else the device may have computed.
@@ -21,6 +24,9 @@ type Many struct {
 	// Rewrites are right answers to questions about graphs with a fault, in groups, of which each but the first is looked
 	// through only if there is no cause yet. Only where an evaluation is wrong they are asked for; nil is none.
 	Rewrites func() ([][]Other, error)
+	// Small are faults that may hide below the errors of right evaluations, and are looked for where none is wrong; nil is
+	// none.
+	Small func() ([]Other, error)
 	// Cores is set where products may be those of units that truncate, see [Question].
 	Cores bool
 	// Bounds is set of evaluations of few operations, such as a layer: then numbers that no right kernel returns are
@@ -30,17 +36,22 @@ type Many struct {
 	Memory *Memory
 	// Stop, if not nil, says that no more causes of what is wrong are looked for.
 	Stop func() bool
+	// Watch, if not nil, is called with what the device has of an evaluation, and what is exact.
+	Watch func(i int, got, exact []float64)
 	// Progress, if not nil, is called after each evaluation.
 	Progress func(done int) error
 }
 
 // Other is another computation, as a fault: its name, what to do, and its questions, of which those without a graph
-// are none. Any says that any amount of it is the fault, as of a constant that is another one.
+// are none. Any says that any amount of it is the fault, as of a constant that is another one, and Called, if not nil,
+// names an amount. Power only asks whether it would show.
 type Other struct {
 	Fault
-	Any bool
-	// Still is set of a step that does nothing, and Everywhere of a fault in all operations that can have it.
-	Still, Everywhere bool
+	Any, Power bool
+	Called     func(amount float64) string
+	// Still is set of a step that does nothing, Everywhere of a fault in all operations that can have it, and Given of one
+	// in what the step is given, of which it may change any part.
+	Still, Everywhere, Given bool
 	At                func(i int) (Question, error)
 }
 
@@ -58,6 +69,8 @@ type Each struct {
 	Figures
 	ways  ways
 	flips []flip // that a right device has, see flips.go
+	// kernels is how many were simulated, 0 of an evaluation between others.
+	kernels int
 }
 
 // Fails reports whether an evaluation is wrong by itself.
@@ -70,12 +83,19 @@ type Joint struct {
 	Excess float64 // of the sums over all
 	Region string
 	Cause  *Cause
-	// Blind are faults, by ID, that this data would not show.
-	Blind []string
+	// Blind are faults that this data would not show.
+	Blind []Blind
 	// Seen is the first evaluation that is wrong by itself, or the last one: what of it is exact, what a right device
 	// stores, and the size of the errors that one expects, which follows that of their plane.
 	Seen                    int
 	Exact, Stored, Expected []float64
+	of                      *evaluations
+}
+
+// Blind is a fault that would not show, and the least amount of it that would.
+type Blind struct {
+	ID    string
+	Least float64
 }
 
 // Cause is the fault that explains the errors, from an evaluation on.
@@ -91,6 +111,9 @@ func (j *Joint) First() int { return slices.IndexFunc(j.Each, func(e Each) bool 
 // Passes reports whether all is right.
 func (j *Joint) Passes() bool { return j.Excess <= 1 && j.Cause == nil && j.First() < 0 }
 
+// series is how many rollouts take turns.
+func (m *Many) series() int { return max(1, m.Series) }
+
 // question is evaluation i, ready to be judged.
 func (m *Many) question(i int, at func(i int) (Question, error)) (*Question, []graph.Type, error) {
 	q, err := at(i)
@@ -101,7 +124,7 @@ func (m *Many) question(i int, at func(i int) (Question, error)) (*Question, []g
 	if q.Narrow == fp16.Float64 {
 		q.Narrow = q.narrowest()
 	}
-	q.Shallow, q.whole = true, q.Output.Shape
+	q.Shallow, q.whole, q.wide = true, q.Output.Shape, !m.Bounds && !q.Double
 	types, err := q.types()
 	if err != nil {
 		return nil, nil, err
@@ -121,67 +144,6 @@ func (m *Many) One(i int, c Contract) (*Each, error) {
 		return nil, err
 	}
 	return &j.Each[0], nil
-}
-
-// Under judges all under a contract. See [Many.Faults] for what lies along a fault.
-func (m *Many) Under(c Contract) (*Joint, error) {
-	j := &Joint{Contract: c}
-	var all totals
-	wrong := false // one evaluation is, whatever flips there are
-	found := false // one that is wrong by itself
-	for i := range m.N {
-		q, types, err := m.question(i, m.At)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 { // the first is as large as any
-			if err := q.fits(thinKernels); err != nil {
-				return nil, err
-			}
-		}
-		t, err := q.tryThin(types, c, m.Cores, m.Bounds)
-		if err != nil {
-			return nil, err
-		}
-		judged := q
-		if x, _ := t.ways.excess(); !wrong && (x > 1 || t.ways[everywhere].chance < atOdds(float64(m.N))) {
-			less, other, err := q.withFlips(types, t)
-			if err != nil {
-				return nil, err
-			}
-			if less != nil {
-				judged, t = less, other
-			}
-			wrong = less == nil && x > 1
-		}
-		each := Each{flips: t.turns, Violations: t.violations, Unknown: t.unknown, Flips: t.flips, Elements: t.elements,
-			Errors: t.errors(), Wrong: t.wrong, Worst: t.worst, ways: t.ways}
-		for _, k := range t.tally.right {
-			each.Expected = max(each.Expected, k.flips)
-		}
-		if each.Reach = t.reach; t.biased > 0 {
-			each.Bias = t.bias / math.Sqrt(t.biased*storing)
-		}
-		if each.Figures, err = j.figures(q, t, !found); err != nil {
-			return nil, err
-		}
-		if !found {
-			j.Seen, found = i, !t.passes()
-		}
-		j.Each = append(j.Each, each)
-		if m.N > 1 {
-			all.add(judged, t)
-		}
-		if m.Progress != nil {
-			if err := m.Progress(i + 1); err != nil {
-				return nil, err
-			}
-		}
-	}
-	pool(j.Each)
-	j.Excess, j.Region = all.excess(j.Each)
-	j.late()
-	return j, nil
 }
 
 // tryThin is try without faults, and without radii unless bounds are asked for.
@@ -254,11 +216,7 @@ func (q *Question) mixes(t *trial) bool {
 // are rounded, an element without a rounding that goes the other way in a few simulated kernels may have one in
 // another kernel.
 func (q *Question) level() func(e []float64) {
-	shape := q.Output.Shape
-	plane := 1
-	for _, s := range shape[min(2, len(shape)):] {
-		plane *= s
-	}
+	plane := planeOf(q.Output.Shape)
 	return func(e []float64) {
 		for at := 0; at+plane <= len(e); at += plane {
 			mean := 0.0
@@ -271,3 +229,6 @@ func (q *Question) level() func(e []float64) {
 		}
 	}
 }
+
+// planeOf is how many numbers a plane of a shape has: all axes but the first two.
+func planeOf(shape []int) int { return tensor.Size(shape[min(2, len(shape)):]) }

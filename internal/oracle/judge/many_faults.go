@@ -13,11 +13,14 @@ import (
 // is how much of it there is. It sets Cause, and Blind. If all is set, faults of single operations are tried too, and
 // those that leave something open, such as an eps: that takes time, and only says why an output is wrong.
 func (m *Many) Faults(j *Joint, at []int, all bool) error {
-	s := &search{Many: m, j: j, all: all}
+	s := &search{Many: m, j: j, all: all, left: mostRemembered}
 	for _, i := range at {
 		if err := s.add(i); err != nil {
 			return err
 		}
+	}
+	if e := &j.Each[at[0]]; e.Violations > 0 && e.Excess <= 1 { // all but numbers that should be none, or are none
+		return nil
 	}
 	if err := s.operations(); err != nil {
 		return err
@@ -34,18 +37,88 @@ func (m *Many) Faults(j *Joint, at []int, all bool) error {
 			return err
 		}
 	}
-	return s.rewrites()
+	if err := s.small(); err != nil {
+		return err
+	}
+	if err := s.rewrites(); err != nil {
+		return err
+	}
+	return s.date()
+}
+
+// date finds the evaluation at which the cause begins. Before the one at which it was found there may be others that
+// have it, and in which it shows by its name alone: as long as it is more likely there, by as much as it takes to be
+// found, than that it is not.
+func (s *search) date() error {
+	c := s.j.Cause
+	if c == nil || s.made == nil {
+		return nil
+	}
+	amount := float64(1)
+	if s.any {
+		amount = c.Amount
+	}
+	found, sum, most := c.First, float64(0), float64(0)
+	for i := c.First - s.series(); i >= 0 && i >= c.First-mostDated*s.series(); i -= s.series() {
+		p, err := s.probe(i)
+		if err != nil {
+			return err
+		}
+		faulty, err := s.made(&p)
+		if err != nil {
+			return err
+		}
+		if len(faulty) != len(p.t.y) {
+			break
+		}
+		a, power := p.q.amount(p.t, p.w, faulty, p.q.Output.Data)
+		sum += power * power * amount * (2*a - amount)
+		if sum > most+s.limit {
+			most, found = sum, i
+		}
+		if sum < most-s.limit {
+			break
+		}
+	}
+	c.First = found
+	return nil
+}
+
+// small considers what may hide below the errors of right evaluations.
+func (s *search) small() error {
+	if s.Small == nil || s.all || s.at[0].kept == nil {
+		return nil
+	}
+	all, err := s.Small()
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if err := s.other(o, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // other considers another answer.
 func (s *search) other(o Other, local func(now, was *tensor.Tensor) bool) error {
-	return s.consider(o.Fault, o.Any, func(p *probe) ([]float64, error) {
+	was := s.j.Cause
+	err := s.consider(o.Fault, o.Any, func(p *probe) ([]float64, error) {
 		y, err := s.Many.other(p, o, s.j.Contract, local)
 		if o.Still && p == &s.at[0] {
 			s.still = y
 		}
 		return y, err
 	})
+	switch now := s.j.Cause; {
+	case now == was:
+	case o.Power:
+		s.j.Cause = was
+	case o.Called != nil:
+		now.Title = o.Called(now.Amount)
+	}
+	return err
 }
 
 // stopped reports whether there is no time to look for more. What right evaluations would not show is looked for in any
@@ -81,10 +154,14 @@ func (s *search) rewrites() error {
 			if o.Everywhere { // the first of many changes may be a small part of all
 				least /= far
 			}
-			if err := s.other(o, func(now, was *tensor.Tensor) bool {
+			local := func(now, was *tensor.Tensor) bool {
 				local := relativeChange(now, was)
 				return !(local > far*change || local < least)
-			}); err != nil || s.explained() {
+			}
+			if o.Given {
+				local = nil
+			}
+			if err := s.other(o, local); err != nil || s.explained() {
 				return err
 			}
 			if k := s.at[0].kept; k != nil && k.numbers > mostRewritten {
@@ -111,10 +188,7 @@ func (s *search) change() float64 {
 
 // relativeChange is the root mean square of what has changed over that of what there was, about the mean of each plane.
 func relativeChange(now, was *tensor.Tensor) float64 {
-	plane := 1
-	for _, d := range was.Shape[min(2, len(was.Shape)):] {
-		plane *= d
-	}
+	plane := planeOf(was.Shape)
 	var off, size float64
 	for lo := 0; lo < len(was.Data); lo += plane {
 		x, y, mean := now.Data[lo:lo+plane], was.Data[lo:lo+plane], 0.0
@@ -135,10 +209,15 @@ type search struct {
 	j       *Joint
 	all     bool // faults of single operations too, of an evaluation that is wrong
 	at      []probe
+	left    int     // the numbers that may still be kept
 	squares float64 // of all errors
 	n       int
 	gain    float64   // of the cause
 	still   []float64 // what a step that does nothing makes of the first evaluation; nil if that is not known
+	// made makes the cause, any says that of any amount, and limit is what it takes to be found.
+	made  func(p *probe) ([]float64, error)
+	any   bool
+	limit float64
 }
 
 // probe is an evaluation at which faults are looked for.
@@ -152,30 +231,42 @@ type probe struct {
 }
 
 func (s *search) add(i int) error {
-	q, types, err := s.question(i, s.At)
+	p, err := s.probe(i)
 	if err != nil {
 		return err
 	}
-	t, err := q.tryThin(types, s.j.Contract, s.Cores, s.Bounds)
-	if err != nil {
+	if p.kept, err = p.q.keep(p.t.b, p.t.round, s.left); err != nil {
 		return err
+	}
+	if p.kept == nil && len(s.at) > 0 { // of a large graph one is enough
+		return nil
+	} else if p.kept != nil {
+		s.left -= p.kept.size
+	}
+	s.at = append(s.at, p)
+	s.squares += p.q.squares(p.t, p.w, p.q.Output.Data)
+	s.n += len(p.t.y)
+	return nil
+}
+
+func (s *search) probe(i int) (probe, error) {
+	q, types, err := s.question(i, s.At)
+	if err != nil {
+		return probe{}, err
+	}
+	t, err := s.j.trial(i, q, types)
+	if err != nil {
+		return probe{}, err
 	}
 	if t.turns = s.j.Each[i].flips; t.turns != nil {
 		less := *q
 		less.Output = tensor.Of(q.Output.Format, slices.Clone(q.Output.Data), q.Output.Shape...)
 		if err := q.less(types, t, &less); err != nil {
-			return err
+			return probe{}, err
 		}
 		q = &less
 	}
-	p := probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}
-	if p.kept, err = q.keep(t.b, t.round); err != nil {
-		return err
-	}
-	s.at = append(s.at, p)
-	s.squares += q.squares(t, p.w, q.Output.Data)
-	s.n += len(t.y)
-	return nil
+	return probe{i: i, q: q, t: t, w: t.weights(q.Output.Format)}, nil
 }
 
 // operations considers the faults of operations.
@@ -290,15 +381,12 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	}
 	limit := alongOf(right).limit(atOdds(float64(len(Faults) + len(s.Others))))
 	if math.Sqrt(dd) < limit {
-		if !slices.Contains(s.j.Blind, f.ID) {
-			s.j.Blind = append(s.j.Blind, f.ID)
+		if !slices.ContainsFunc(s.j.Blind, func(b Blind) bool { return b.ID == f.ID }) {
+			s.j.Blind = append(s.j.Blind, Blind{f.ID, limit / math.Sqrt(dd)})
 		}
 		return nil
 	}
-	from := 0
-	if !any {
-		from = s.onset()
-	}
+	from := s.onset(any)
 	ed, dd := s.sum(from)
 	amount, power := ed/dd, math.Sqrt(dd)
 	if math.Abs(amount)*power <= limit || !any && math.Abs(amount-1) >= max(nearAmount, amountFar/power) {
@@ -311,7 +399,7 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	left := s.squares - gain
 	more := gain >= left-float64(s.n) // than it leaves of what right devices' errors are not
 	if more && left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain+s.lead(f, limit) {
-		s.gain = gain
+		s.gain, s.made, s.any, s.limit = gain, made, any, limit
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}
 	return nil
@@ -340,11 +428,16 @@ func (s *search) sum(from int) (ed, dd float64) {
 }
 
 // onset is the evaluation from which on a fault explains the most.
-func (s *search) onset() (from int) {
-	best, sum := math.Inf(-1), 0.0
+func (s *search) onset(any bool) (from int) {
+	best, ed, dd := math.Inf(-1), 0.0, 0.0
 	for k := len(s.at) - 1; k >= 0; k-- {
-		if sum += 2*s.at[k].ed - s.at[k].dd; sum > best && s.at[k].dd > 0 {
-			best, from = sum, k
+		ed, dd = ed+s.at[k].ed, dd+s.at[k].dd
+		gain := 2*ed - dd
+		if any && dd > 0 {
+			gain = ed * ed / dd
+		}
+		if gain > best && s.at[k].dd > 0 {
+			best, from = gain, k
 		}
 	}
 	return from

@@ -16,6 +16,7 @@ type remembered struct {
 	of    []*tensor.Tensor // by value
 	node  map[called]int
 
+	size    int // how many numbers these are
 	numbers int // that were made again so far
 }
 
@@ -36,12 +37,13 @@ func calls(b *builder) map[*graph.Node]called {
 	return of
 }
 
-// keep evaluates steps; nil if they are too many to be kept.
-func (q *Question) keep(b *builder, round rounded) (*remembered, error) {
+// keep evaluates steps; nil if these have more numbers than that.
+func (q *Question) keep(b *builder, round rounded, most int) (*remembered, error) {
 	k := &remembered{b: b, round: round, of: make([]*tensor.Tensor, len(b.Values)), node: map[called]int{}}
 	n := 0
+	b.wide = q.wide
 	err := walk(b, q.Inputs, func(v int, x *tensor.Tensor) { k.of[v] = x }, func(node *graph.Node) error {
-		if n > mostRemembered {
+		if n > most {
 			return errTooMany
 		}
 		out, err := k.make(node, k.of, round)
@@ -57,6 +59,7 @@ func (q *Question) keep(b *builder, round rounded) (*remembered, error) {
 	for i := range b.Nodes {
 		k.node[of[&b.Nodes[i]]] = i
 	}
+	k.size = n
 	return k, err
 }
 
@@ -78,7 +81,7 @@ func (m *Memory) made(i int, q *Question, types []graph.Type, c Contract) (y []f
 	round := b.rounds(values, q.Narrow)
 	if m.at != i+1 {
 		m.at = i + 1
-		if m.kept, err = q.keep(b, round); err != nil {
+		if m.kept, err = q.keep(b, round, mostRemembered/2); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +99,7 @@ func (k *remembered) make(n *graph.Node, of []*tensor.Tensor, round rounded) ([]
 	for j, v := range n.In {
 		in[j] = of[v]
 	}
-	out, err := apply(n.Op, in...)
+	out, err := evaluator(k.b.wide)(n.Op, in...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +140,8 @@ func (k *remembered) made(
 		}
 	}
 	names := calls(b)
+	var mine []*tensor.Tensor
+	defer func() { release(mine...) }()
 	err := walk(b, q.Inputs, func(v int, t *tensor.Tensor) { of[v] = t }, func(n *graph.Node) error {
 		i, is := k.node[names[n]]
 		if o := k.alike(b, n, i, same, round); is && o != nil {
@@ -149,8 +154,10 @@ func (k *remembered) made(
 		if err != nil {
 			return err
 		}
-		for _, x := range out {
-			k.numbers += len(x.Data)
+		for j, x := range out {
+			if k.numbers += len(x.Data); n.Out[j] != b.Graph.Outputs[0] {
+				mine = append(mine, x)
+			}
 		}
 		if !is || len(k.b.Nodes[i].Out) != len(out) {
 			return nil

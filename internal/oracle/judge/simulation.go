@@ -26,6 +26,7 @@ type simulation struct {
 	flips bool
 	// flushes is a kernel whose only errors are flushes.
 	flushes bool
+	wide    bool // it is evaluated nearly, see nearly
 	// turns, if not nil, are the only errors of a kernel: its flips.
 	turns []flip
 	// fused are the products that this kernel does not round, as they are one instruction with what adds them; nil is
@@ -57,7 +58,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 		return err
 	}
 	if !same {
-		given, err := apply(op, in...)
+		given, err := evaluator(s.wide)(op, in...)
 		if err != nil {
 			return err
 		}

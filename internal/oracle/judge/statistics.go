@@ -185,8 +185,8 @@ func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, rig
 	for m, r := range right {
 		sums[m] = gather(r.squares, at, by.n)
 	}
-	of := sumsLaw(t.slack(f, by), sums, gather(mine.expected, at, by.n), gather(mine.variance, at, by.n),
-		gather(mine.flips, at, by.n))
+	e, v := gather(mine.expected, at, by.n), gather(mine.variance, at, by.n)
+	of := sumsLaw(t.slack(f, by), simulatedSums{sums, e, v}, e, v, gather(mine.flips, at, by.n))
 	return by.farthest(gather(mine.squares, at, by.n), of)
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/internal/ground/par"
+	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/op/conv"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -215,4 +217,41 @@ func spreads(shape, to []int) bool {
 		}
 	}
 	return true
+}
+
+// nearly is apply for those who need no bound, in some digits fewer than float64 has: convolutions are sums in any order,
+// see [conv.Wide], and activations are approximated, see [act.Approximate].
+func nearly(op graph.Op, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+	switch op := op.(type) {
+	case graph.Act:
+		out := fresh(fp16.Float64, in[0].Shape...)
+		act.Approximate(out, tensor.Of(fp16.Float64, in[0].Data, in[0].Shape...), op.Func)
+		return []*tensor.Tensor{out}, nil
+	case graph.Conv:
+		if len(in[0].Shape) != 4 || len(in[1].Shape) != 4 || op.Groups > 1 {
+			break
+		}
+		h, w := in[1].H(), in[1].W()
+		geometry, err := op.Geometry(h, w)
+		if err != nil {
+			return nil, err
+		}
+		var bias []float64
+		if len(in) > 2 {
+			bias = in[2].Data
+		}
+		h, w = geometry.OutSize(in[0].H(), in[0].W(), h, w)
+		out := fresh(fp16.Float64, in[0].N(), in[1].N(), h, w)
+		conv.Wide(out, tensor.Of(fp16.Float64, in[0].Data, in[0].Shape...), conv.NewKernel(in[1], bias), geometry)
+		return []*tensor.Tensor{out}, nil
+	}
+	return apply(op, in...)
+}
+
+// evaluator is nearly, or apply where digits matter.
+func evaluator(isWide bool) func(op graph.Op, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if isWide {
+		return nearly
+	}
+	return apply
 }

@@ -77,7 +77,8 @@ func (t *tally) law() squaresLaw {
 	for _, k := range t.right {
 		x = append(x, []float64{k.all})
 	}
-	return sumsLaw(usualSlack, x, []float64{t.expected}, []float64{t.variance}, []float64{t.flipped})(0)
+	e, v := []float64{t.expected}, []float64{t.variance}
+	return sumsLaw(usualSlack, simulatedSums{x, e, v}, e, v, []float64{t.flipped})(0)
 }
 
 // everywhere is how likely all errors together are.

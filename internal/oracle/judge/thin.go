@@ -28,7 +28,7 @@ func thinStep(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 
 // thinProduct is product without radii.
 func thinProduct(op graph.Op, in []ball, v *tensor.Tensor, n float64, acc accumulator) ([]ball, error) {
-	q, err := of(op, in, func(b ball) *tensor.Tensor { return squares(b.v) })
+	q, err := of(acc, op, in, func(b ball) *tensor.Tensor { return squares(b.v) })
 	if err != nil {
 		return nil, err
 	}

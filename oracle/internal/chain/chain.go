@@ -75,7 +75,7 @@ func Explains(g *facts.Gate, share float64) (string, error) {
 	if err != nil || !to.Passes() {
 		return "", err
 	}
-	if slices.ContainsFunc(to.Round, func(name string) bool { return strings.HasSuffix(name, "statistics") }) {
+	if slices.ContainsFunc(to.Round, ofStatistics) {
 		return "", nil // of which patterns know who does it
 	}
 	at := own.worst()
@@ -89,6 +89,9 @@ func Explains(g *facts.Gate, share float64) (string, error) {
 	}
 	return to.contract(), nil
 }
+
+// ofStatistics reports whether a rounding is that of a norm's statistics.
+func ofStatistics(name string) bool { return strings.HasSuffix(name, "statistics") }
 
 // all are the checkers of the states: one of an operator's.
 func all(g *facts.Gate) ([]*checker, error) {
@@ -111,13 +114,16 @@ type checker struct {
 	index  int    // which it is
 	states *rollout.States
 	places []place
+	series int                                          // the engine batches of a step
 	input  func(k int, p place) (*tensor.Tensor, error) // input k of the step at a place
 	after  func(p place) (*tensor.Tensor, error)        // what the device made there
+	given  map[place][]*tensor.Tensor                   // inputs of steps
 	fields map[place]*diff.Fields                       // of states against exact steps
 	memory judge.Memory                                 // of the steps that contracts are compared at
 	layer  bool                                         // it is of a recorded layer
 	plain  bool                                         // forms of operations are not looked for
 	last   bool                                         // nor first: norms of layers keep their statistics in float32
+	stats  bool                                         // norms keep their statistics in float32
 	cut    bool                                         // contracts under which steps may be right were left out
 }
 
@@ -144,8 +150,9 @@ func (c *checker) judgeable() error {
 // many are all steps under a contract of the claim.
 func (c *checker) many(k lower.Contract) *judge.Many {
 	return &judge.Many{
-		N: len(c.places), Bounds: c.layer, Cores: c.cores(), Others: c.others(k), Memory: &c.memory,
+		N: len(c.places), Series: c.series, Bounds: c.layer, Cores: c.cores(), Others: c.others(k), Memory: &c.memory,
 		Rewrites: func() ([][]judge.Other, error) { return c.rewrites(k) },
+		Small:    func() ([]judge.Other, error) { return c.small(k) },
 		Stop:     func() bool { return !c.layer && c.Late("causes of wrong steps") },
 		At: func(i int) (judge.Question, error) {
 			p := c.places[i]
@@ -155,18 +162,10 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 			}
 			if c.layer {
 				q.Truth = nil
-				return q, nil
 			}
-			truth := q.Truth
-			q.Truth = func() ([]float64, error) {
-				exact, err := truth()
-				if err == nil {
-					c.compare(p, q.Output.Data, exact)
-				}
-				return exact, err
-			}
-			return q, err
+			return q, nil
 		},
+		Watch: func(i int, got, exact []float64) { c.compare(c.places[i], got, exact) },
 		Progress: func(done int) error {
 			if !c.layer {
 				c.Gate.Progress("steps", done, len(c.places))
@@ -178,6 +177,9 @@ func (c *checker) many(k lower.Contract) *judge.Many {
 
 // compare keeps the errors of a step's states by channel.
 func (c *checker) compare(p place, got, exact []float64) {
+	if c.layer {
+		return
+	}
 	channels := c.states.Channels()
 	f, n := diff.NewFields(1, channels), channels*c.states.H*c.states.W
 	for lo := 0; lo < len(got); lo += n {
@@ -208,9 +210,19 @@ func (c *checker) ask(s *step, k lower.Contract, p place, other []*tensor.Tensor
 	return s.question(c.claim, k, in, got)
 }
 
-// inputs are those of a step.
+// inputs are those of a step, which nobody changes: those of the last steps that were asked for are kept.
 func (c *checker) inputs(p place) (in []*tensor.Tensor, err error) {
-	return c.elsewhere(p, func(int) place { return p })
+	if in := c.given[p]; in != nil {
+		return slices.Clone(in), nil
+	}
+	if in, err = c.elsewhere(p, func(int) place { return p }); err != nil {
+		return nil, err
+	}
+	if c.given == nil || len(c.given) == mostGiven {
+		c.given = map[place][]*tensor.Tensor{}
+	}
+	c.given[p] = in
+	return slices.Clone(in), nil
 }
 
 // elsewhere are inputs of a step, of which each is that of a place.
@@ -265,7 +277,11 @@ func (c *checker) search() (*found, error) {
 		if kind, err := c.kind(at); err != nil || kind == report.FailLogic { // which no roundings explain
 			return best, err
 		}
-		return c.looked(best)
+		to, err := c.looked(best)
+		if err == nil && to.Passes() && c.stats && slices.ContainsFunc(to.Round, ofStatistics) {
+			return best, nil
+		}
+		return to, err
 	}
 	likely, err := c.likely(best, at)
 	if err != nil {

@@ -2,12 +2,14 @@ package chain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/tensor"
@@ -30,7 +32,9 @@ func places(steps int, batches [][2]int) (all []place) {
 func ofOperator(g *facts.Gate) *checker {
 	c := &checker{Gate: g, claim: lower.Claim{Mode: g.Mode}, states: g.States, fields: map[place]*diff.Fields{}}
 	c.step = stepOf(g.Op, g.Case.Rollout, g.Mode, g.States.H, g.States.W)
-	c.places = places(g.States.T, g.Case.Rollout.EngineBatches())
+	c.stats = !slices.Contains(emulate.PlainNorms(g.Op.Config, g.Machine.Nodes, g.Mode), true)
+	batches := g.Case.Rollout.EngineBatches()
+	c.places, c.series = places(g.States.T, batches), len(batches)
 	c.input = func(k int, p place) (*tensor.Tensor, error) {
 		x := c.state(p, p.t-1)
 		if k == 0 {
@@ -72,6 +76,13 @@ func finite(v []float64) (all []float64) {
 
 // draws are those of an operator's step.
 func (c *checker) draws(p place, state *tensor.Tensor) (*tensor.Tensor, error) {
+	return c.drawsBy(p, state, nil)
+}
+
+// drawsBy are draws of which a device has what by makes of them, nil if that is nothing; by may be nil.
+func (c *checker) drawsBy(
+	p place, state *tensor.Tensor, by func(kind noise.Kind, shape [4]int, data []float64) []float64,
+) (*tensor.Tensor, error) {
 	types, err := c.step.types(graph.Type{Shape: state.Shape, Format: state.Format})
 	if err != nil {
 		return nil, err
@@ -82,7 +93,35 @@ func (c *checker) draws(p place, state *tensor.Tensor) (*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	return c.step.drawn(types[1], d)
+	if d == nil || by == nil {
+		return c.step.drawn(types[1], d)
+	}
+	other := &otherDraws{Draws: d, by: by}
+	x, err := c.step.drawn(types[1], other)
+	if other.none {
+		return nil, nil
+	}
+	return x, err
+}
+
+// otherDraws are draws with a fault.
+type otherDraws struct {
+	noise.Draws
+	by   func(kind noise.Kind, shape [4]int, data []float64) []float64
+	none bool // the fault is none of these draws
+}
+
+// Draw implements [noise.Draws].
+func (d *otherDraws) Draw(kind noise.Kind, p float64, shape []int, dst []float64) error {
+	if err := d.Draws.Draw(kind, p, shape, dst); err != nil {
+		return err
+	}
+	s := [4]int{1, 1, 1, 1}
+	copy(s[:], shape)
+	y := d.by(kind, s, slices.Clone(dst))
+	d.none = d.none || y == nil
+	copy(dst, y)
+	return nil
 }
 
 // ofGraph judges a state of a step graph: of one realization at a time.
@@ -99,7 +138,7 @@ func ofGraph(g *facts.Gate, i int) *checker {
 	for m := range c.states.M {
 		each = append(each, [2]int{m, m + 1})
 	}
-	c.places = places(c.states.T, each)
+	c.places, c.series = places(c.states.T, each), len(each)
 	c.input = func(k int, p place) (*tensor.Tensor, error) {
 		if in := from.Inputs[k]; in.Kind == kindState {
 			return c.graphState(in.State, p.lo, p.t-1-in.Age)

@@ -93,7 +93,7 @@ func (r *recording) why(a asked, f *found, x *report.Finding) error {
 	}
 	if f.Cause != nil {
 		text := x.Text
-		f.c.cause(x, f)
+		f.c.cause(x, f.Cause)
 		x.Text = text
 		return nil
 	}

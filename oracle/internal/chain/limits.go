@@ -16,6 +16,8 @@ const (
 	mostClimbed = 3
 	// work: the steps that are right by themselves at which faults are looked for, spread over all.
 	fewLooked = 3
+	// work: the steps whose inputs are kept.
+	mostGiven = 4
 	// work: the operations or results that a text names.
 	mostNamed = 6
 )

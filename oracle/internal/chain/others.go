@@ -1,9 +1,12 @@
 package chain
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/internal/oracle/table"
@@ -17,6 +20,9 @@ const noOperator = "operator_missing"
 
 // allZeros is the fault of states that are zeros, as the table has it.
 const allZeros = "kernel.zeros"
+
+// inTF32 is the fault of products in TF32.
+const inTF32 = "precision.operands-in-tf32"
 
 // adding notes a fault with the questions that it answers.
 type adding func(id string, any bool, at func(i int) (judge.Question, error))
@@ -37,6 +43,7 @@ func (c *checker) others(k lower.Contract) (all []judge.Other) {
 	}
 	add("rollout.step-from-an-old-state", false, c.moved(k, -1, kindState))
 	if c.Case.Step == nil {
+		all = append(all, c.leaking(k))
 		c.otherBlends(k, add)
 	} else {
 		c.otherGraphs(k, add)
@@ -97,6 +104,19 @@ func (c *checker) otherBlends(k lower.Contract, add adding) {
 	}
 }
 
+// leaking is a step whose state is multiplied by a number near 1.
+func (c *checker) leaking(k lower.Contract) judge.Other {
+	g := *c.step.g
+	g.Values, g.Nodes, g.Kept = slices.Clone(g.Values), slices.Clone(g.Nodes), new(graph.Kept)
+	by := g.Constant("leak", tensor.Of(fp16.Float64, []float64{1 + wrongBy}))
+	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Mul}, "state", g.Outputs[0], by)}
+	to := *c.step
+	to.g = &g
+	return judge.Other{Fault: named(table.ByID("rollout.state-leaks")), Any: true,
+		Called: func(amount float64) string { return fmt.Sprintf("state times %.5g", 1+float64(amount*wrongBy)) },
+		At:     func(i int) (judge.Question, error) { return c.ask(&to, k, c.places[i], nil) }}
+}
+
 // otherGraphs adds what a step graph may have read: a state that stands still, past states in another order, and what
 // is given for another step.
 func (c *checker) otherGraphs(k lower.Contract, add adding) {
@@ -145,7 +165,10 @@ func (c *checker) otherNoise(k lower.Contract, add adding) {
 			in, err := c.inputs(p)
 			changed := false
 			for k := range in {
-				changed = c.step.kinds[k] == kindNoise && change(in[k]) || changed
+				if c.step.kinds[k] == kindNoise {
+					in[k] = in[k].Clone()
+					changed = change(in[k]) || changed
+				}
 			}
 			if !changed {
 				return nil, err

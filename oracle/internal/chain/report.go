@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/internal/oracle/words"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
@@ -41,14 +43,16 @@ func tell(g *facts.Gate, judged []*found) error {
 			return err
 		}
 	}
-	if ops := operations(g); ops != "" {
-		r.Subject += "; " + ops
-	}
-	r.Notes = append(r.Notes,
-		"steps were judged as chains of operations, from state to state: "+
-			"statistics of the noise, other states and blends than the nearest, and probes were not looked at")
-	if g.Case.Layers != nil {
-		r.Notes = append(r.Notes, "recorded layers of this operator were not looked at")
+	if g.Case.Step != nil || emulate.Known(g.Op) != nil {
+		if ops := operations(g); ops != "" {
+			r.Subject += "; " + ops
+		}
+		r.Notes = append(r.Notes,
+			"steps were judged as chains of operations, from state to state: "+
+				"statistics of the noise, other states and blends than the nearest, and probes were not looked at")
+		if g.Case.Layers != nil {
+			r.Notes = append(r.Notes, "recorded layers of this operator were not looked at")
+		}
 	}
 	return nil
 }
@@ -64,10 +68,16 @@ func (f *found) contract() string {
 // report fills in what was found of a state.
 func (c *checker) report(f *found) error {
 	if f.Passes() {
-		if slices.Contains(f.Blind, noOperator) || slices.Contains(f.Blind, allZeros) {
-			c.Find(report.Finding{Verdict: report.NoPower, Gate: "accuracy", Step: -1, Realization: -1, Excess: 1,
-				Text: c.of("the operator's part in the states") +
-					" is no larger than the errors of right devices: one that left it out would pass"})
+		none := func(text string) {
+			c.Find(report.Finding{Verdict: report.NoPower, Gate: "accuracy", Step: -1, Realization: -1, Excess: 1, Text: text})
+		}
+		switch {
+		case f.hides(noOperator), f.hides(allZeros):
+			none(c.of("the operator's part in the states") +
+				" is no larger than the errors of right devices: one that left it out would pass")
+		case f.hides(inTF32) && c.Mode.Precision == fp16.Float32:
+			none(c.of("the part of TF32's errors in the states") +
+				" is no larger than the errors of right devices: products in TF32 would pass")
 		}
 		c.unknown(f)
 	} else if c.cut {
@@ -162,10 +172,11 @@ func (c *checker) row(r *report.StepRow, p place, e *judge.Each, states int) {
 	r.Violation = r.Violation || e.Fails() && !c.cut
 }
 
-// fail adds the finding of the first wrong step, or of a fault that shows in all of them together.
+// fail adds the finding of the first wrong step, or of a fault that shows in all of them together, or in one before.
 func (c *checker) fail(f *found) error {
 	i := f.First()
-	if i < 0 && f.Cause != nil {
+	along := f.Cause != nil && (i < 0 || f.Cause.First < i) // what is wrong there is too small to show without its name
+	if along {
 		i = f.Cause.First
 	}
 	x := report.Finding{Gate: "accuracy", Step: -1, Realization: -1, Excess: diff.Number(f.Excess)}
@@ -187,28 +198,34 @@ func (c *checker) fail(f *found) error {
 		x.Text = fmt.Sprintf("errors of %s together are up to %s times the limit of right devices", c.of("all steps"),
 			words.Three(f.Excess))
 	}
-	if where != "everywhere" {
+	var err error
+	switch {
+	case along:
+		where = everywhere
+		x.Text = fmt.Sprintf("step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", x.Step,
+			words.Three(f.Cause.Amount*f.Cause.Power), words.Three(f.Cause.Amount))
+	case f.Cause == nil:
+		if x.Verdict, where, err = c.unnamed(max(0, i), where); err != nil {
+			return err
+		}
+	}
+	if f.Cause != nil {
+		c.cause(&x, f.Cause)
+	}
+	if where != everywhere {
 		x.Slice = where
 		x.Text += " in " + where
-	}
-	var err error
-	if f.Cause != nil {
-		c.cause(&x, f)
-	} else if x.Verdict, err = c.unnamed(max(0, i)); err != nil {
-		return err
 	}
 	c.Find(x)
 	return nil
 }
 
+// everywhere is no place.
+const everywhere = "everywhere"
+
 // cause names what is wrong.
-func (c *checker) cause(x *report.Finding, f *found) {
-	cause := f.Cause
+func (c *checker) cause(x *report.Finding, cause *judge.Cause) {
 	x.ID, x.Verdict, x.Diagnosis, x.Advice = cause.ID, table.ByID(cause.ID).Verdict, cause.Title, sentence(cause.Advice)
-	if f.First() < 0 {
-		x.Text = fmt.Sprintf("step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", x.Step,
-			words.Three(cause.Amount*cause.Power), words.Three(cause.Amount))
-	}
 }
 
 // sentence makes advice begin and end like one.
@@ -223,28 +240,32 @@ func sentence(text string) string {
 // four times those of bfloat16, the coarsest arithmetic there is.
 func (c *checker) kind(i int) (report.Verdict, error) { return c.kindOf(i, nil) }
 
-// unnamed is kind, but what lies in one place is of logic, too: roundings are everywhere.
-func (c *checker) unnamed(i int) (report.Verdict, error) {
+// unnamed is kind, but what lies in one place of images is of logic, too: roundings are everywhere. It returns that
+// place, where it is smaller than one that is known.
+func (c *checker) unnamed(i int, where string) (report.Verdict, string, error) {
 	kind, err := c.kind(i)
-	if err != nil || kind == report.FailLogic {
-		return kind, err
+	if err != nil {
+		return "", "", err
 	}
 	got, exact, coarse, err := c.beside(i)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if local(got, exact, coarse) {
-		return report.FailLogic, nil
+	cuts := cut(got, exact, coarse)
+	if cuts == nil {
+		return kind, where, nil
 	}
-	return kind, nil
+	if cuts.Local() {
+		kind = report.FailLogic
+	}
+	return kind, cmp.Or(cuts.Home(c.places[i].lo), where), nil
 }
 
-// local reports whether most of the squared error of images lies in a few rows, columns, planes or tiles, or all of it
-// in one sample of several. Each plane has its own scale: that of the errors that bfloat16 has in it.
-func local(got *tensor.Tensor, exact, coarse []float64) bool {
+// cut divides the squared errors of images. Each plane has its own scale: that of the errors that bfloat16 has in it.
+func cut(got *tensor.Tensor, exact, coarse []float64) *measure.Cuts {
 	shape := got.Shape
 	if len(shape) < 3 {
-		return false
+		return nil
 	}
 	last := len(shape) - 1
 	n, c, h, w := shape[0], shape[1], tensor.Size(shape[2:last]), shape[last]
@@ -258,7 +279,7 @@ func local(got *tensor.Tensor, exact, coarse []float64) bool {
 			off[i] = (got.Data[i] - exact[i]) / scale
 		}
 	}
-	return measure.Cut(n, c, h, w, off, nil, nil).Local()
+	return measure.Cut(n, c, h, w, off, nil, nil)
 }
 
 // beside is what a device has of a step, what is exact, and what it is in bfloat16.
@@ -329,13 +350,24 @@ func squares(a, b []float64) (s float64) {
 	return s
 }
 
-// blind lists what this run could not have shown.
+// hides reports whether a fault would not show.
+func (f *found) hides(id string) bool {
+	return slices.ContainsFunc(f.Blind, func(b judge.Blind) bool { return b.ID == id })
+}
+
+// blind lists what this run could not have shown, and of many similar faults what they are called together.
 func (c *checker) blind(f *found) {
-	for _, id := range f.Blind {
-		if id == noOperator {
+	for _, b := range f.Blind {
+		if b.ID == noOperator {
 			continue
 		}
-		c.Report.Blind = append(c.Report.Blind,
-			report.Blind{Name: c.of(table.ByID(id).Name), Least: diff.Number(math.Inf(1))})
+		row := table.ByID(b.ID)
+		name := c.of(cmp.Or(row.Many, row.Name))
+		at := slices.IndexFunc(c.Report.Blind, func(b report.Blind) bool { return b.Name == name })
+		if at < 0 {
+			at = len(c.Report.Blind)
+			c.Report.Blind = append(c.Report.Blind, report.Blind{Name: name, Probe: row.Probe, Needs: row.Needs})
+		}
+		c.Report.Blind[at].Least = max(c.Report.Blind[at].Least, diff.Number(b.Least))
 	}
 }

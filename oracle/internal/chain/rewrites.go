@@ -11,25 +11,17 @@ import (
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/tensor"
 )
 
 // rewrites are steps with a fault of the library, which is looked for to say why a step is wrong: first in all
 // operations that can have it, then in each alone. Slow faults come last.
 func (c *checker) rewrites(k lower.Contract) ([][]judge.Other, error) {
-	in, err := c.inputs(c.places[0])
+	g, err := c.graph()
 	if err != nil {
 		return nil, err
 	}
-	types, err := c.step.typesOf(in)
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.step.g.Infer(c.claim.Mode, types...)
-	if err != nil {
-		return nil, err
-	}
-	g := trial.NewGraph(c.step.g, c.claim.Mode, func(v int) graph.Type { return p.Type(v) })
-	groups := [][]judge.Other{slices.Concat(c.otherModes(k), c.narrowStates(k))}
+	groups := [][]judge.Other{slices.Concat(c.otherModes(k), c.narrowStates(k)), c.otherDraws(k)}
 	for _, slow := range []bool{false, true} {
 		for _, alone := range []bool{false, true} {
 			var group []judge.Other
@@ -45,6 +37,74 @@ func (c *checker) rewrites(k lower.Contract) ([][]judge.Other, error) {
 		}
 	}
 	return slices.DeleteFunc(groups, func(g []judge.Other) bool { return len(g) == 0 }), nil
+}
+
+// graph is the step's, in which operations may have faults.
+func (c *checker) graph() (*trial.Graph, error) {
+	in, err := c.inputs(c.places[0])
+	if err != nil {
+		return nil, err
+	}
+	types, err := c.step.typesOf(in)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.step.g.Infer(c.claim.Mode, types...)
+	if err != nil {
+		return nil, err
+	}
+	return trial.NewGraph(c.step.g, c.claim.Mode, func(v int) graph.Type { return p.Type(v) }), nil
+}
+
+// small are steps with a fault of the library that may hide below the errors of a right one. Of a half claim it is only
+// asked whether one of roundings would show: what right devices round is another contract's.
+func (c *checker) small(k lower.Contract) (all []judge.Other, err error) {
+	g, err := c.graph()
+	if err != nil || c.layer {
+		return nil, err
+	}
+	_, half := c.claim.Narrow()
+	for _, h := range fault.Library() {
+		switch {
+		case !h.Small || h.Slow || h.Family || h.Many != "" && !half || h.TF32 && c.claim.Mode.Precision == fp16.TF32:
+		case h.Draws != nil:
+			all = append(all, c.redrawn(k, h)...)
+		case h.On():
+			for _, s := range g.Scopes(h, false) {
+				o := c.rewrite(k, g, h, s)
+				o.Power = h.Rounding && half
+				all = append(all, o)
+			}
+		}
+	}
+	return all, nil
+}
+
+// otherDraws are steps whose noise is that of other draws.
+func (c *checker) otherDraws(k lower.Contract) (all []judge.Other) {
+	for _, h := range fault.Library() {
+		if h.Draws != nil && !h.Family {
+			all = append(all, c.redrawn(k, h)...)
+		}
+	}
+	return all
+}
+
+// redrawn is a step with such a fault of the draws, if there are draws, and the claim does not say it.
+func (c *checker) redrawn(k lower.Contract, h *trial.Fault) []judge.Other {
+	f, half := c.claim.Narrow()
+	if !slices.Contains(c.step.kinds, kindNoise) || c.step.block == nil ||
+		half && h.ID == table.Named("noise.noise-in", f).ID {
+		return nil
+	}
+	return []judge.Other{{Fault: named(h.Row), Given: true, At: c.asked(k, func(p place) ([]*tensor.Tensor, error) {
+		x := c.state(p, p.t-1)
+		draws, err := c.drawsBy(p, x, h.Draws)
+		if draws == nil || err != nil {
+			return nil, err
+		}
+		return []*tensor.Tensor{x, draws}, nil
+	})}}
 }
 
 // otherModes are steps with the roundings of a half precision that is not claimed.

@@ -264,6 +264,11 @@ func (s *step) question(
 			fp16.NearestEven: "tf32", fp16.NearestAway: "tf32 ties away", fp16.TowardZero: "tf32 truncated",
 		}[c.Mode.TF32]
 	}
-	q.Truth = func() ([]float64, error) { return lower.Exact(s.g, in, nil) }
+	q.Truth = func() ([]float64, error) {
+		if q.Double {
+			return lower.Exact(s.g, in, nil)
+		}
+		return judge.Wide(s.g, in)
+	}
 	return q, nil
 }

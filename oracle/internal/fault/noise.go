@@ -77,10 +77,19 @@ func redraw(
 	return len(d.Data) > 0
 }
 
+// drawn is redrawn of what needs nothing but the numbers.
+func drawn(row *table.Row, f func(kind noise.Kind, shape [4]int, data []float64) []float64) *trial.Fault {
+	h := redrawn(row, func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+		return f(kind, v.DrawShape(kind), data)
+	})
+	h.Draws = f
+	return h
+}
+
 // moved is a fault that takes each number of a draw from elsewhere in it.
 func moved(row *table.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
-	return redrawn(row, func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-		return gathered(data, v.DrawShape(kind), from)
+	return drawn(row, func(_ noise.Kind, shape [4]int, data []float64) []float64 {
+		return gathered(data, shape, from)
 	})
 }
 
@@ -114,12 +123,14 @@ func claimsDraws(v *trial.View, f fp16.Format) bool {
 func noiseFaults() []*trial.Fault {
 	l := []*trial.Fault{scaleFault()}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		l = append(l, redrawn(Named("noise.noise-in", f), func(v *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+		h := redrawn(Named("noise.noise-in", f), func(v *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
 			if claimsDraws(v, f) {
 				return nil
 			}
 			return mapped(data, f.Round)
-		}))
+		})
+		h.Draws = func(_ noise.Kind, _ [4]int, data []float64) []float64 { return mapped(data, f.Round) }
+		l = append(l, h)
 	}
 	return slices.Concat(l, otherDraws(), otherPlaces(), otherNumbers(), otherChannels(), siteFaults())
 }
@@ -241,8 +252,8 @@ func otherNumbers() (l []*trial.Fault) {
 			}
 			return 1 - step
 		}),
-		redrawn(Named("noise.noise-not-centred-absolute-value"),
-			func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+		drawn(Named("noise.noise-not-centred-absolute-value"),
+			func(kind noise.Kind, _ [4]int, data []float64) []float64 {
 				if kind == noise.Bernoulli {
 					return nil
 				}
@@ -253,9 +264,8 @@ func otherNumbers() (l []*trial.Fault) {
 // otherChannels are a channel without noise, and all of the stream some numbers off.
 func otherChannels() (l []*trial.Fault) {
 	for k := range 64 {
-		l = append(l, redrawn(Named("noise.channel-without-noise", k),
-			func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-				s := v.DrawShape(kind)
+		l = append(l, drawn(Named("noise.channel-without-noise", k),
+			func(kind noise.Kind, s [4]int, data []float64) []float64 {
 				if k >= s[1] || s[1] < 2 || kind == noise.Bernoulli {
 					return nil
 				}
@@ -270,8 +280,8 @@ func otherChannels() (l []*trial.Fault) {
 		if k == 0 {
 			continue
 		}
-		l = append(l, redrawn(Named("noise.noise-stream-off-by-numbers", k),
-			func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+		l = append(l, drawn(Named("noise.noise-stream-off-by-numbers", k),
+			func(_ noise.Kind, _ [4]int, data []float64) []float64 {
 				return turned(data, k)
 			}))
 	}
@@ -291,7 +301,7 @@ func turned(data []float64, k int) []float64 {
 
 // normals is a fault that changes each normal draw.
 func normals(row *table.Row, f func(x float64) float64) *trial.Fault {
-	return redrawn(row, func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+	return drawn(row, func(kind noise.Kind, _ [4]int, data []float64) []float64 {
 		if kind != noise.Normal {
 			return data
 		}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"github.com/refrun/refrun/internal/oracle/table"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/tensor"
@@ -18,6 +19,9 @@ type Fault struct {
 	// Node computes such a node's output, before it is stored, for the inputs
 	// that the run r has for it; nil if the fault is none for these shapes.
 	Node func(v *View, r *Run, i int) *tensor.Tensor
+	// Draws, if not nil, are what a device has in place of the numbers of a draw of that shape; nil if the fault is none
+	// of these. Node is what that makes of a noise node.
+	Draws func(kind noise.Kind, shape [4]int, data []float64) []float64
 	// Device is how the device computes such a node, where the fault is one of
 	// rounding; nil if that is what the device does anyway.
 	Device func(v *View, d emulate.Device) *emulate.Device
