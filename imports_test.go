@@ -178,18 +178,8 @@ var inward = map[string][]string{
 		"graph", "internal/op/act", "internal/op/conv", "fp16", "internal/exact/elem", "noise", "operator",
 		"oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "internal/oracle/table",
 		"oracle/internal/trial", "oracle/report", "rollout", "tensor"},
-	"oracle/internal/match": {"diff", "fp16", "noise", "operator", "oracle/internal/emulate",
-		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure",
-		"internal/oracle/table", "oracle/internal/trial", "oracle/report", "tensor"},
 	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence",
 		"oracle/internal/facts", "oracle/internal/measure", "internal/oracle/table", "oracle/report", "tensor"},
-	"oracle/internal/steps": {
-		"graph",
-		"diff", "fp16", "internal/exact/elem", "internal/op/act", "internal/oracle/table", "internal/exact/rows", "noise",
-		"operator", "oracle/internal/chain", "oracle/internal/emulate", "oracle/internal/evidence",
-		"oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout",
-		"tensor",
-	},
 	"oracle/internal/chain": {
 		"internal/oracle/words",
 		"diff", "fp16", "graph", "internal/op/act", "internal/op/pointwise", "internal/oracle/table", "noise",
@@ -220,8 +210,8 @@ var inward = map[string][]string{
 		"graph", "internal/oracle/forward", "internal/oracle/judge", "internal/oracle/words",
 		"diff", "fp16", "internal/ground/fault", "operator", "oracle/internal/chain", "oracle/internal/emulate",
 		"oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault",
-		"oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",
-		"oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "internal/oracle/table",
+		"oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe",
+		"oracle/internal/replay", "oracle/internal/structure", "internal/oracle/table",
 		"oracle/internal/tape", "internal/oracle/render", "oracle/report", "rollout", "tensor",
 	},
 }
@@ -559,7 +549,7 @@ func TestForbidden(t *testing.T) {
 			t.Errorf("%s importing %s (test %v): allowed %v, want %v", c.dir, c.imp, c.test, got, c.ok)
 		}
 	}
-	for dir, want := range map[string]bool{"oracle": false, "oracle/internal/steps": false, "oracle/internal/new": true,
+	for dir, want := range map[string]bool{"oracle": false, "oracle/internal/chain": false, "oracle/internal/new": true,
 		"oracle/new": true, "internal/oracle/new": true, "rollout": false} {
 		if got := unlisted(dir); got != want {
 			t.Errorf("%s has no row and needs one: %v, want %v", dir, got, want)

@@ -22,7 +22,6 @@ import (
 	"github.com/refrun/refrun/oracle/internal/noisestat"
 	"github.com/refrun/refrun/oracle/internal/probe"
 	"github.com/refrun/refrun/oracle/internal/replay"
-	"github.com/refrun/refrun/oracle/internal/steps"
 	"github.com/refrun/refrun/oracle/internal/structure"
 	"github.com/refrun/refrun/oracle/internal/tape"
 	"github.com/refrun/refrun/oracle/report"
@@ -121,7 +120,7 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	if budget > 0 {
 		f.Until = time.Now().Add(budget)
 	}
-	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, chain.Layers, tape.Check, noisestat.Check,
+	gates := []facts.Check{noisestat.ReadMasks, structure.Check, chain.Steps, chain.Layers, tape.Check, noisestat.Check,
 		replay.Check, probe.Check}
 	switch {
 	case e.Case.Step != nil:

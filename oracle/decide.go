@@ -8,7 +8,6 @@ import (
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
-	"github.com/refrun/refrun/oracle/internal/match"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -34,7 +33,7 @@ func names(f report.Finding, fault string) bool {
 		return false
 	}
 	row := table.ByID(f.ID)
-	return fault == row.Name || fault == row.Many || slices.Contains(strings.Split(f.Diagnosis, match.Either), fault)
+	return fault == row.Name || fault == row.Many || fault == f.Diagnosis
 }
 
 // ruling is a report on the way to its verdict.

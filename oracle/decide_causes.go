@@ -39,9 +39,6 @@ func typically(v report.Verdict, gate, text string) string {
 		return "a stride between the samples of a batch"
 	case v == report.FailPrecision && has("bias", "one side", "truncated"):
 		return "results that are cut off instead of rounded"
-	case v == report.FailPrecision && gate == "conformity":
-		return "partial sums that are kept in a narrower type than claimed (split-K, workspace type), " +
-			"or of an operation in another precision"
 	case v == report.FailPrecision:
 		return "sums or operands in a narrower type than claimed: " +
 			"check the accumulator, the reduction type of split-K, and whether TF32 is allowed"

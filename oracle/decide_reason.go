@@ -36,7 +36,7 @@ func (r ruling) whyFailed() []string {
 		report.FailRNG:       "The noise is not the one that was specified",
 		report.FailRollout:   "The states are not those of a rollout of this operator",
 	}[r.Verdict]
-	if f.Diagnosis == "" && f.Verdict == report.FailPrecision && (f.Gate == "conformity" || f.Gate == "accuracy") {
+	if f.Diagnosis == "" && f.Verdict == report.FailPrecision && f.Gate == "accuracy" {
 		what = "The device has errors that the claimed arithmetic does not have; a coarser one could have them"
 	}
 	if r.FirstStep >= 0 {
@@ -145,14 +145,9 @@ func (r ruling) whyPassed() []string {
 		switch {
 		case r.Contract != "":
 			what += " by another contract: " + r.Contract + "."
-		case r.Pattern != "":
-			what += " by another contract."
 		default:
 			what += " which contract it keeps was not identified."
 		}
-	}
-	if r.Pattern != "" {
-		what += fmt.Sprintf(" The device %s.", r.Pattern)
 	}
 	checked := fmt.Sprintf("Checked: %s of %s",
 		measure.Count(len(r.Steps), "step"), measure.Count(r.Shape[0], "realization"))

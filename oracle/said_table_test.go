@@ -216,15 +216,14 @@ var said = []saying{
 	{"one bit of element ", []string{"a bit"}},
 	{" has flipped", []string{"a bit"}},
 	{"[part of the state is stale]", []string{"stale part"}},
-	{"errors of the states show from %.2g on, where those of the operator in %v are %.2g and its whole output " +
-		"changes them by %.2g: %s", []string{"steps: hidden by the policy"}},
-	{"the policy takes %.3g of the output into the state", []string{"steps: hidden by the policy"}},
-	{"step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s",
-		[]string{"steps: infinite"}},
-	{"step %d: the squared error against float64 is above that of the claimed arithmetic by %.3g of the expected " +
-		"variance%s; correct devices reach %.3g", []string{"steps: half, one element off"}},
-	{"step %d: the root mean square distance to the claimed arithmetic is %.3g expected deviations%s; " +
-		"correct devices reach %.3g", []string{"steps: 2^-12 off"}},
+	{"the part of TF32's errors in the states", []string{"steps: hidden by the policy"}},
+	{" is no larger than the errors of right devices: products in TF32 would pass",
+		[]string{"steps: hidden by the policy"}},
+	{"step %d: errors lie along a fault, %s deviations of it (%s times as it is known)", []string{"steps: a leak"}},
+	{"state times %.5g", []string{"steps: a leak"}},
+	{"step %d: %d of %d %s are not finite where right devices' are, or the other way round", []string{"steps: infinite"}},
+	{"step %d: %s are up to %s times the limit of right devices",
+		[]string{"steps: half, one element off", "steps: 2^-12 off"}},
 	{"state %d of realization %d holds %v at %s", []string{"one NaN", "NaN at the start"}},
 	{"state %d of realization %d is NaN throughout", []string{"all NaN", "overflow"}},
 	{", where the claim gives finite numbers", []string{"one NaN", "all NaN"}},
@@ -297,57 +296,41 @@ var heldElsewhere = map[string][]string{
 		" of step %d, realization %d, channel %d",
 		"the recorded draws of step %d, realization %d, from number %d on are those of step %d, realization %d, from " +
 			"number %d on, up to their signs; %.3g %% of all draws come again",
-		", in %.0f of %.0f pairs", "constant draws", "draws repeat", "draws of few values"},
+		", in %.0f of %.0f pairs", "constant draws", "draws repeat", "draws of few values",
+		"laplace noise without its sign"},
 	"TestClaimedNoise": {
 		"the draws of the device there or with --tape FILE", "the file of the device's draws", " or none",
 	},
-	"TestFilters TestFiltersOfCorrectDevices": {"%s explains %.3g of the residual of step %d: amplitude %.4g, " +
-		"t = %.3g; what is left is what a correct device leaves"},
-	"TestMixed": {
-		"only step %s has the contract %s; all others have %s", ", ...", "%v in place of the other steps' contract",
-	},
-	"TestPlainNorm": {
-		"instance norm statistics in ", ", as PyTorch keeps them without float32 parameters",
-	},
 	"TestProbesOfWrongDevices TestProbesOfRightDevices": {"the probe %s%s (%s) shows it: %s"},
-	"TestCompilers": {"takes the state unrounded",
-		"takes inputs of convolutions unrounded but for the state", "takes inputs of convolutions unrounded",
-		" with batch norms in the weights", " with norms before their scale in "},
 	"TestStepGraph": {
 		"forcing of the step before", "forcing of the next step", "past states in reverse order",
 	},
-	"TestScaleOfNoise": {"no constants", "the scale of noise", "constants of the policy"},
-	"TestRightLayers TestRecordedLayers TestAddedNoise": {"step %d: layers are right by another contract: %s",
+	"TestRightLayers TestRecordedLayers": {"step %d: layers are right by another contract: %s",
 		"batch norm folded into the convolution", "of an output that the file has rounded",
-		"float32 operands", "TF32 operands rounded by ", "input not rounded to operands", "subnormal operands flushed",
+
 		"as x + x n"},
-	"TestOnceNoise": {"by a factor that is rounded once at most"},
-	"TestConstantStates": {
-		"step %d%s: %.3g times as far from the claimed arithmetic as correct devices are where no two pixels are the " +
-			"same; here %.3g pixels, on average, have the same surroundings and round alike",
-	},
-	"TestSharedByStatistics": {"what errors of statistics do not explain"},
-	"TestSpared":             {"step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g"},
-	"TestLevelNote": {"the RMS error of a step is %.3g times what the claim makes one expect: sums in tiles " +
-		"(Winograd's method) have that, and so has a fault that is no larger; recorded layers tell one from the other"},
-	"TestFar": {"step %d, %s: a number is %.3g expected deviations off, the most of all; " +
-		"in most planes errors are %.3g times what is expected, or less"},
-	"TestLinear": {"step %d: all numbers of %s are shifted or scaled together, " +
-		"by %.3g expected deviations; correct devices reach %.3g", "the state"},
 	"TestStart": {"states stored one step late or early from the start on"},
-	"TestStepsPattern TestStepsLess TestStepsFewer": {"stores nothing", "old share", "; bias apart",
-		"; also ", "; not ", " with fewer roundings", " with other operands", " with SiLU in ", " with noise "},
-	"TestStepsPower TestWhy": {"the variance of a norm's input is %.3g eps", "correct devices differ by so much here",
-		"%.0f %% of the numbers lie at the clamp's ends"},
 	"TestUnknownNoise": {"slope on the specified noise", "rate of dropout", "masks in common",
 		"correlation of realizations", "correlation of steps", "right within its noise, whose stream is unknown",
 		"correlation with ", "size by row, column and border", "largest tile of 8x8 pixels", "scale of the noise",
 		"scale by step", "scale by realization", "channels mixed as by the last layer", "mean of the outputs",
 		"mean of the draws", "excess kurtosis of the draws", "correlation with the pixel at (%d,%d)"},
+	"TestOthersNamed": {
+		"noise scale", "noise of two steps before", "noise of the step after the next", "activation after the noise",
+		"multiplicative noise in place of additive", "additive noise in place of multiplicative", "dropout missing",
+		"dropout rescaled twice", "dropout rescaled by p for 1-p", "dropout keeps what it should drop",
+		"dropout keeps what it should drop, p and 1-p swapped", "dropout as in evaluation, scaled by 1-p",
+		"noise before the norm", "noise before the activation", "noise before the last convolution block",
+		"state leaks", "alpha in place of 1-alpha", "convex policy in place of residual", "min-max in place of z-score",
+		"z-score in place of min-max", "normalization of each realization in place of the batch",
+		"normalization of the batch in place of each realization", "clamp to [%g,%g]",
+		"mean of each channel removed from the state", "state's H and W swapped", "%v in place of the claimed mode",
+		"noise of the step before", "noise of the next step",
+	},
 	// names of places and of what goes with them, within sentences of the table
 	"TestSaid": {
 		"%s %d", "the state before", "row %d", "column %d", "the border", "image row", "image column", "state %d",
-		"element (%d,%d) of channel %d of realization %d", "%v operands in %s", "realization %d", "channel %d",
+		"element (%d,%d) of channel %d of realization %d", "realization %d", "channel %d",
 		"channel %d of realization %d", "the operator's output",
 		"the operator's output one pixel to the left", "the operator's output one pixel above",
 		"the square of the operator's output", "the operator's output in the lower half",
@@ -355,7 +338,8 @@ var heldElsewhere = map[string][]string{
 		"another realization's output", "another realization's state", "the state before the last", "the interior",
 		"the next realization's", "the mirrored realization's", "the realization before's, the first its own,",
 		"tile of %dx%d at (%d,%d) of realization %d", "%dx%d pixels at (%d,%d) of channel %d of realization %d",
-		"step %d, channel %d: error over expected", "%s mod %d = %d",
+		"step %d, channel %d: error over expected", "%s mod %d = %d", "all steps", "%s; %v", "%d more", "tf32 ties away",
+		"tf32 truncated",
 	},
 }
 
@@ -363,6 +347,15 @@ var heldElsewhere = map[string][]string{
 // one. That they are printed where they are true is not held. One that gets its scene must
 // leave the list.
 var sceneless = []string{
+	"errors of %s together are up to %s times the limit of right devices",
+	"steps were judged as chains of operations, from state to state: statistics of the noise, other states and blends " +
+		"than the nearest, and probes were not looked at",
+	"recorded layers of this operator were not looked at",
+	"the operator's part in the states",
+	" is no larger than the errors of right devices: one that left it out would pass",
+	"%d numbers of which it is not known what right devices return",
+	"; without the roundings of ",
+	"; rounded: ",
 	"layer %s at step %d: %v",
 	"layer %s at step %d: %d numbers of which it is not known what right devices return",
 	"dropout is off",
@@ -373,11 +366,4 @@ var sceneless = []string{
 	"it goes with %s, by %.1f standard deviations over all steps",
 	"it goes with %s, here more and there less (%.1f standard deviations)",
 	"the noise is unknown and does not enter before a last 1x1 convolution: its statistics were not tested",
-	"no number of any step is finite",
-	"%.0f numbers in all steps: too few to tell rounding from a fault; want %d",
-	"%d of %d numbers of the last step are zero or have not changed: the field is dead or saturated",
-	"the mean of a norm's input is %.3g standard deviations",
-	"; t is that of the steps looked at since %d",
-	"state times %.6g",
-	"%d of %d numbers of step %d are %.6g times what the claim gives, to the last bits, and %d as it gives them",
 }

@@ -87,9 +87,8 @@ func TestSaid(t *testing.T) {
 
 // sources are the files whose sentences are read.
 var sources = []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go",
-	"internal/match/leak.go", "internal/match/report.go", "internal/structure/*.go", "internal/chain/layers*.go",
-	"internal/steps/*.go", "internal/noisestat/*.go", "internal/tape/*.go", "internal/replay/*.go",
-	"internal/probe/gate.go"}
+	"internal/structure/*.go", "internal/chain/*.go", "internal/noisestat/*.go", "internal/tape/*.go",
+	"internal/replay/*.go", "internal/probe/gate.go"}
 
 // TestGates: the sentences of each gate are read, and what it finds without a name has a row
 // of the table of faults.
@@ -116,12 +115,12 @@ func TestGates(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`Gate: +"(\w+)"`).FindAllStringSubmatch(string(b), -1) {
 			if !slices.ContainsFunc(table.Rows(),
-				func(r table.Row) bool { return r.ID == "unnamed."+m[1] || m[1] == "filter" }) {
+				func(r table.Row) bool { return r.ID == "unnamed."+m[1] }) {
 				t.Errorf("%s: the table has no row unnamed.%s", file, m[1])
 			}
 		}
 	}
-	if gates < 6 {
+	if gates < 5 {
 		t.Errorf("%d gates: want those that examine runs", gates)
 	}
 }
@@ -137,7 +136,7 @@ func TestGatesReported(t *testing.T) {
 	if list == nil {
 		t.Fatal("check.go has no list of gates")
 	}
-	rooms := []string{"match", "chain"} // which others run, and that whose gates have other names
+	rooms := []string{"chain"} // whose gates have other names
 	for _, m := range regexp.MustCompile(`(\w+)\.Check\b`).FindAllStringSubmatch(list[1], -1) {
 		rooms = append(rooms, m[1])
 	}
@@ -151,7 +150,7 @@ func TestGatesReported(t *testing.T) {
 			words[word] = true
 		}
 	}
-	if len(words) < 9 {
+	if len(words) < 7 {
 		t.Errorf("gates %v: want those of docs/ORACLE.md", words)
 	}
 	source, err := os.ReadFile("report/report.go")

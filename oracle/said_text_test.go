@@ -49,7 +49,7 @@ func TestEveryTextSentence(t *testing.T) {
 
 // explaining are labels, figures and joints of sentences.
 var explaining = []string{
-	"         (%d more)\n", " by another contract.", " The device %s.", "block of", " would (refrun probe)", "%.1f %%",
+	"         (%d more)\n", "block of", " would (refrun probe)",
 	"%d %ss", "%d (%s)", "%d of %d steps show it.",
 	"%d realizations of %d states, %s", "%d to %d", "%s and %d more", "%s, step %d", "; states %v",
 	"(%d more)\n", ", and ",

@@ -52,8 +52,6 @@ func TestTypically(t *testing.T) {
 		{"results that are cut off instead of rounded", picture{
 			report.FailPrecision, "statistics", "", "errors lie on one side",
 		}, picture{report.FailPrecision, "statistics", "", off}},
-		{"partial sums that are kept in a narrower type", picture{report.FailPrecision, "conformity", "", off},
-			picture{report.FailPrecision, "accuracy", "", off}},
 		{"whether TF32 is allowed", picture{report.FailPrecision, "accuracy", "", off},
 			picture{report.FailLogic, "accuracy", "", off}},
 		{"wrong weights, a wrong layout or a missing operation", picture{report.FailLogic, "accuracy", "", off},

@@ -77,11 +77,7 @@ func TestHalfStates(t *testing.T) {
 						mode, config, state, r.Verdict, r.Contract, r.Diagnosis, want, contract)
 				}
 			}
-			right := "PASS-CONFORMING"
-			if c.precision == "float32" {
-				right = "NO-POWER" // such states hide what TF32 would do
-			}
-			check(c.state, right, "/state-"+c.state)
+			check(c.state, "PASS-CONFORMING", "/state-"+c.state)
 			check("", "FAIL-PRECISION", "state kept in "+c.state)
 			row := s.At(0, 2)[:shape.W]
 			for i, j := 0, len(row)-1; i < j; i, j = i+1, j-1 {

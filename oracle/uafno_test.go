@@ -9,9 +9,9 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/rig"
-	"github.com/refrun/refrun/oracle/internal/steps"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -140,7 +140,7 @@ func TestUAFNOFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Config.Timesteps, r.Config.Realizations = 2, 2
-			found := rig.Do(t, r.Exam(r.Run(f.do), true), steps.Check)
+			found := rig.Do(t, r.Exam(r.Run(f.do), true), chain.Steps)
 			switch {
 			case f.do == nil && found != nil:
 				t.Errorf("a right device: %s: %s", found.Verdict, found.Text)

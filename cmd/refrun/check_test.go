@@ -192,7 +192,7 @@ func TestCheckVerdicts(t *testing.T) {
 			"seconds": number,
 		})
 		for _, key := range []string{
-			"first_layer", "pattern", "horizon", "growth_per_step", "diagnosis", "slice", "contract",
+			"first_layer", "horizon", "growth_per_step", "diagnosis", "slice", "contract",
 		} {
 			if _, ok := out[key]; !ok {
 				t.Errorf("%s: %s is missing", k.name, key)

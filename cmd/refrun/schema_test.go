@@ -278,7 +278,6 @@ func TestReportSchema(t *testing.T) {
 	}
 	has(reflect.TypeFor[report.Report](), s)
 	has(reflect.TypeFor[report.LayerRow](), items("layers"))
-	has(reflect.TypeFor[report.FilterRow](), items("filters"))
 	has(reflect.TypeFor[report.Finding](), items("findings"))
 	has(reflect.TypeFor[report.Element](), items("worst"))
 	has(reflect.TypeFor[report.Blind](), items("blind"))

@@ -123,8 +123,7 @@ def judge(name, run, must, path, op, x, steps, keep=False):
             big.unlink()
     one = r.one_step
     where = f"{r.first_step}, {r.first_layer}" if r.first_step > 0 else ""
-    arithmetic = "; ".join(t for t in (r.contract, r.pattern) if t)
-    return (f"| {name} | {r.verdict} | {'yes' if right else '**no**'} | {one['max_abs']:.3g} | {one['rms_over_expected']:.3f} | {where} | {arithmetic} | {r.diagnosis} |",
+    return (f"| {name} | {r.verdict} | {'yes' if right else '**no**'} | {one['max_abs']:.3g} | {one['rms_over_expected']:.3f} | {where} | {r.contract} | {r.diagnosis} |",
             {"verdict": r.verdict, "right": right, "report": r.data})
 
 

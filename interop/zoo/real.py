@@ -389,7 +389,7 @@ def work(a, name, seed):
             continue
         j = json.loads(r.stdout)
         yield {"device": name + a.tag, "seed": seed, "evidence": evidence, "verdict": j["verdict"], "rms": j["one_step"]["rms_over_expected"],
-               "contract": j.get("contract"), "pattern": j.get("pattern"), "diagnosis": j.get("diagnosis"), "reason": j["reason"],
+               "contract": j.get("contract"), "diagnosis": j.get("diagnosis"), "reason": j["reason"],
                "operator": {**made.operator.config, **made.operator.rollout}}
 
 

@@ -38,7 +38,7 @@ def run_check(binary, folder, flags=()):
     if r.returncode not in (0, 1, 3):
         return {"error": f"exit code {r.returncode}: {r.stderr.strip().splitlines()[-1][:300] if r.stderr.strip() else ''}"}
     j = json.loads(r.stdout)
-    out = {k: j.get(k) for k in ("verdict", "first_step", "first_layer", "diagnosis", "pattern", "seconds")}
+    out = {k: j.get(k) for k in ("verdict", "first_step", "first_layer", "diagnosis", "seconds")}
     out["reason"] = str(j.get("reason", ""))[:400]
     out["blind"] = [b.get("name") for b in j.get("blind") or []]
     return out

@@ -59,8 +59,8 @@ type Report struct {
 	Reason string `json:"reason"`
 
 	// Where the first fault is; -1 and "" where there is none, or it has no
-	// such place. Other realizations may have the fault as well: gates conformity and
-	// accuracy name the one that is farthest off, others mostly the first.
+	// such place. Other realizations may have the fault as well: gates
+	// mostly name the first.
 	FirstStep        int    `json:"first_step"`
 	FirstRealization int    `json:"first_realization"`
 	FirstLayer       string `json:"first_layer"`
@@ -76,12 +76,6 @@ type Report struct {
 	// Contract is the contract that the steps keep, or most of them if they keep two. It is
 	// "" if a step is wrong or none fits.
 	Contract string `json:"contract"`
-	// Pattern says what the steps were held against, whether they are right or wrong: which
-	// operations round to the half type, such as "stores conv, norm, act, out", and which
-	// convolutions have other operands. It is "" where there is neither, and of a device that
-	// is right by its errors alone.
-	Pattern string `json:"pattern"`
-
 	// OneStep are the errors of single steps against float64, over all steps
 	// that were checked; Expected are those that the claim makes one expect.
 	OneStep  StepError `json:"one_step"`
@@ -95,11 +89,10 @@ type Report struct {
 	Steps []StepRow   `json:"steps"`
 	// Fields are the errors of X against truth by step and channel; none where truth is not known,
 	// as of unknown noise.
-	Fields  []diff.Field `json:"fields,omitempty"`
-	Layers  []LayerRow   `json:"layers,omitempty"`
-	Filters []FilterRow  `json:"filters,omitempty"`
-	Blind   []Blind      `json:"blind"`
-	Worst   []Element    `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
+	Fields []diff.Field `json:"fields,omitempty"`
+	Layers []LayerRow   `json:"layers,omitempty"`
+	Blind  []Blind      `json:"blind"`
+	Worst  []Element    `json:"worst,omitempty"` // of a rollout at most ten, those of layers first
 	// Findings are the reasons of the verdict, the first one first.
 	Findings []Finding `json:"findings"`
 	// Only is Proved where the verdict fails a build by what is proved alone (see [Report.Fails]); "" by all findings.
@@ -171,18 +164,6 @@ type LayerRow struct {
 	WorstSlice string      `json:"worst_slice"`
 }
 
-// FilterRow is a hypothesis held against the residual.
-type FilterRow struct {
-	ID        string      `json:"id"` // of the row of the library's table
-	Name      string      `json:"name"`
-	Verdict   Verdict     `json:"verdict"`   // what kind of fault it is
-	Layer     string      `json:"layer"`     // where it acts, "" if everywhere
-	Amplitude diff.Number `json:"amplitude"` // 1 is the fault as it is known
-	T         diff.Number `json:"t"`
-	Gain      diff.Number `json:"gain"` // share of the residual that it explains
-	Found     bool        `json:"found"`
-}
-
 // Blind is a fault that this run could not have shown.
 type Blind struct {
 	Name string `json:"name"`
@@ -231,7 +212,7 @@ type Element struct {
 // Finding is one thing that a gate found wrong.
 type Finding struct {
 	Verdict Verdict `json:"verdict"` // what it speaks for
-	// structure, bound, statistics, conformity, accuracy, filter, noise, rollout, probe
+	// structure, bound, statistics, accuracy, noise, rollout, probe
 	Gate        string `json:"gate"`
 	Step        int    `json:"step"` // the first, -1 if it has none
 	Realization int    `json:"realization"`
@@ -254,8 +235,7 @@ type Finding struct {
 	// Chance is that of a right device with errors as unlikely, of what is known by odds; 0 where only the limit is
 	// known that it is beyond.
 	Chance float64 `json:"chance,omitempty"`
-	// Excess is the figure over its limit: for a filter |t|/8, for conformity a ratio of
-	// root mean squares, for accuracy one of mean squares.
+	// Excess is the figure over its limit: for accuracy a ratio of mean squares.
 	Excess diff.Number `json:"excess"`
 	Text   string      `json:"text"` // one sentence with the figures
 }

@@ -52,7 +52,7 @@ type Other struct {
 	// Still is set of a step that does nothing, Everywhere of a fault in all operations that can have it, and Given of one
 	// in what the step is given, of which it may change any part.
 	Still, Everywhere, Given bool
-	At                func(i int) (Question, error)
+	At                       func(i int) (Question, error)
 }
 
 // Each is what was found of one evaluation.

@@ -392,13 +392,13 @@ func (s *search) consider(f Fault, any bool, made func(p *probe) ([]float64, err
 	if math.Abs(amount)*power <= limit || !any && math.Abs(amount-1) >= max(nearAmount, amountFar/power) {
 		return nil
 	}
-	gain := dd * (2*amount - 1)
-	if any {
-		gain = ed * amount
+	gain, each := dd*(2*amount-1), float64(leftEach)
+	if any { // what is fitted has to be all of it
+		gain, each = ed*amount, usualSlack
 	}
 	left := s.squares - gain
 	more := gain >= left-float64(s.n) // than it leaves of what right devices' errors are not
-	if more && left <= max(leftEach*float64(s.n), leftOfSteps*s.squares) && gain > s.gain+s.lead(f, limit) {
+	if more && left <= max(each*float64(s.n), leftOfSteps*s.squares) && gain > s.gain+s.lead(f, limit) {
 		s.gain, s.made, s.any, s.limit = gain, made, any, limit
 		s.j.Cause = &Cause{Fault: f, First: s.at[from].i, Amount: amount, Power: power}
 	}

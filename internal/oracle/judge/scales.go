@@ -63,7 +63,8 @@ func (q *Question) scales(types []graph.Type, t *trial) error {
 		variance += 2 * v * v
 	}
 	if all > 0 {
-		l := sumsLaw(usualSlack, simulatedSums{x, []float64{all}, []float64{variance}}, []float64{all}, []float64{variance}, []float64{0})(0)
+		e, v := []float64{all}, []float64{variance}
+		l := sumsLaw(usualSlack, simulatedSums{x, e, v}, e, v, []float64{0})(0)
 		of := sumAll(s.along(t.y, q.Output.Data, w))
 		t.ways["scale"] = farthest{law: l, of: of, at: s.name, chance: l.tail(of), count: 1}
 	}

@@ -219,8 +219,8 @@ func spreads(shape, to []int) bool {
 	return true
 }
 
-// nearly is apply for those who need no bound, in some digits fewer than float64 has: convolutions are sums in any order,
-// see [conv.Wide], and activations are approximated, see [act.Approximate].
+// nearly is apply for those who need no bound, in some digits fewer than float64 has: convolutions are sums in any
+// order, see [conv.Wide], and activations are approximated, see [act.Approximate].
 func nearly(op graph.Op, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	switch op := op.(type) {
 	case graph.Act:

@@ -180,7 +180,6 @@ func (r drawing) facts() [][2]string {
 	add("Command", r.Made.Command)
 	add("Made", r.Made.When)
 	add("Keeps", r.Contract)
-	add("Pattern", r.Pattern)
 	if r.FirstStep >= 0 {
 		add("First faulty step", fmt.Sprint(r.FirstStep))
 	}

@@ -35,7 +35,7 @@ type junitFault struct {
 }
 
 // gateNames are the gates in the order in which they are reported.
-var gateNames = []string{"structure", "accuracy", "conformity", "filter", "noise", "rollout", "probe"}
+var gateNames = []string{"structure", "accuracy", "noise", "rollout", "probe"}
 
 // groupOfSteps is how many steps make one test case.
 const groupOfSteps = 50

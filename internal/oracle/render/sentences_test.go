@@ -74,11 +74,6 @@ func TestTableSentences(t *testing.T) {
 			r.Noise = report.NoiseReport{Stream: "tape", Tests: []report.NoiseTest{{Name: "slope", OK: ok}}}
 		}
 	}
-	filter := func(found bool) func(*report.Report) {
-		return func(r *report.Report) {
-			r.Filters = []report.FilterRow{{Name: "eps missing", Verdict: report.FailLogic, Gain: 0.5, Found: found}}
-		}
-	}
 	many := func(n int) func(*report.Report) {
 		return func(r *report.Report) { r.Steps = make([]report.StepRow, n) }
 	}
@@ -128,13 +123,6 @@ func TestTableSentences(t *testing.T) {
 		{"bad:a", faulty(layer(0, 2), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer = "statistics", "a" }),
 			faulty(layer(0, 1), func(r *report.Report) { r.Findings[0].Gate, r.Findings[0].Layer = "statistics", "a" })},
 		{"a, step 2", passing(layer(0, 1), layer(0, 2)), passing(layer(0, 2))},
-		{"<Known faults>", passing(filter(false)), passing()},
-		{"The residual held against the signature of each known fault", passing(filter(false)), passing()},
-		{"<Known faults>", faulty(filter(false)),
-			faulty(filter(false), func(r *report.Report) { r.Filters[0].Gain = 0.009 })},
-		{"|found\nbad:eps missing", faulty(filter(true)), faulty(filter(false))},
-		{"50.0 %", passing(filter(false)),
-			passing(filter(false), func(r *report.Report) { r.Filters[0].Gain = diff.Number(math.NaN()) })},
 		{"<Noise: tape>", passing(noise(true)), passing()},
 		{"What the recorded states say about the noise", passing(noise(true)), passing()},
 		{"|wrong\nbad:slope", passing(noise(false)), passing(noise(true))},
@@ -172,7 +160,6 @@ func TestHTMLSentences(t *testing.T) {
 		{fact("States"), passing(), passing(func(r *report.Report) { r.Shape = nil })},
 		{fact("Claim"), passing(), passing(func(r *report.Report) { r.Claim = "" })},
 		{fact("Keeps"), passing(), faulty()},
-		{fact("Pattern"), says(func(r *report.Report) { r.Pattern = "stores conv" }), passing()},
 		{fact("First faulty step"), faulty(), passing()},
 		{fact("Realization"), faulty(func(r *report.Report) { r.FirstRealization = 1 }), faulty()},
 		{fact("Layer"), faulty(func(r *report.Report) { r.FirstLayer = "a" }), faulty()},

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/oracle/words"
@@ -26,7 +25,7 @@ const mostRows = 12
 // always among it.
 func (r drawing) tables() []table {
 	var all []table
-	for _, t := range []table{r.stepTable(), r.layerTable(), r.filterTable(), r.noiseTable(), r.worstTable()} {
+	for _, t := range []table{r.stepTable(), r.layerTable(), r.noiseTable(), r.worstTable()} {
 		if len(t.rows) > 0 {
 			all = append(all, t)
 		}
@@ -66,7 +65,7 @@ func (r drawing) stepTable() table {
 	t := table{title: "Steps", head: []string{"step", "max|E|", "mean|E|", "R64", "Re", "peak", ""},
 		note: "E is the device's next state minus exact arithmetic from the device's own state. " +
 			"R64 is the mean of (E/s)², s what the claim makes one expect of an element; " +
-			"Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
+			"Re the RMS distance from the contract over s; peak the largest |E|/s."}
 	// which only known draws have
 	if r.Noise.Stream == words.UnknownNoise &&
 		!slices.ContainsFunc(r.Steps, func(s report.StepRow) bool { return s.Re > 0 }) {
@@ -132,51 +131,6 @@ func (r drawing) layerTable() table {
 	}
 	t.left = left
 	return t
-}
-
-// leastGain is the share of the residual that a fault explains of which a reader is told.
-const leastGain = 0.01
-
-func (r drawing) filterTable() table {
-	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
-		note: "The residual held against the signature of each known fault, what was found first, " +
-			"then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
-	rows := slices.Clone(r.Filters)
-	slices.SortStableFunc(rows, func(a, b report.FilterRow) int {
-		switch {
-		case a.Found != b.Found:
-			if a.Found {
-				return -1
-			}
-			return 1
-		case a.Gain > b.Gain:
-			return -1
-		case a.Gain < b.Gain:
-			return 1
-		}
-		return 0
-	})
-	for _, f := range rows[:min(len(rows), mostRows/2)] {
-		if !f.Found && f.Gain < leastGain {
-			break
-		}
-		mark := ""
-		if f.Found {
-			mark = "found"
-		}
-		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer,
-			words.Three(float64(f.Amplitude)), words.Three(float64(f.T)), percent(f.Gain), mark)
-	}
-	t.left = len(rows) - len(t.rows)
-	return t
-}
-
-// percent writes a share, to a tenth of a percent.
-func percent(n diff.Number) string {
-	if v := float64(n); finite(v) {
-		return fmt.Sprintf("%.1f %%", 100*v)
-	}
-	return words.Three(float64(n))
 }
 
 func (r drawing) noiseTable() table {

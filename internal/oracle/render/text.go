@@ -61,9 +61,6 @@ func (r drawing) text() string {
 		}
 		b.WriteString(wrap("one step  ", s))
 	}
-	if r.Pattern != "" {
-		b.WriteString(wrap("pattern  ", r.Pattern))
-	}
 	if s := r.fate(); s != "" {
 		b.WriteString(wrap("rollout  ", s))
 	}

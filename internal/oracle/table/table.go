@@ -17,10 +17,6 @@ type Row struct {
 	Verdict report.Verdict
 	Advice  string // where to look, "" if the name says it
 
-	// Family says that any amplitude is the fault, from Least on (0 for the usual
-	// least one).
-	Family bool
-	Least  float64
 	// Rounding says that the fault changes how numbers are rounded. It is seen
 	// around the emulation, and a device may round otherwise than claimed and
 	// be right: it is only a diagnosis of what other gates found.
@@ -39,11 +35,8 @@ type Row struct {
 	Needs string
 	// Many is one name for many similar small faults in the list of blind spots. They
 	// are looked for in a small operator whose claim is coarser than float32.
-	Many string
-	// WayOf is the ID of the fault that this is one way of: where that one explains a run as well, it alone is named.
-	WayOf string
+	Many  string
 	Slow  bool // comes last, or is left out
-	Batch bool // treats samples differently
 	Whole bool // acts on several nodes together
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/judge"
 	"github.com/refrun/refrun/internal/oracle/lower"
+	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/report"
@@ -22,10 +23,14 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Steps is the gate: it takes the place of all gates that emulate the operator. Each state of a step graph is judged by
-// itself, from the device's own states before.
+// Steps is the gate of single steps, each from the device's own states before: which contract the device keeps, whether
+// its errors are those of a right device, and what is wrong if they are not. Each state of a step graph is judged by
+// itself.
 func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	gate := facts.Begin(ev, f)
+	if gate.Op != nil && gate.Op.HasNoise() && gate.Stream == nil && emulate.Known(gate.Op) == nil {
+		return nil, nil // without its noise nothing is known of single steps, and gates of the noise say what is of all
+	}
 	checkers, err := all(gate)
 	if err != nil {
 		return nil, err
@@ -56,38 +61,6 @@ func Steps(ev *evidence.Evidence, f *facts.Facts) ([]report.Finding, error) {
 	}
 	err = tell(gate, judged)
 	return gate.Found, err
-}
-
-// Explains returns the contract of half numbers under which all steps of an operator are right, if the claim's own is
-// not such a one and the first wrong step is so much nearer to it; "" if there is none. It knows what kernels round
-// inside of an operation, which patterns of storage do not say.
-func Explains(g *facts.Gate, share float64) (string, error) {
-	c := ofOperator(g)
-	if _, half := c.claim.Narrow(); !half || c.judgeable() != nil {
-		return "", nil
-	}
-	c.last = true
-	own, err := c.own()
-	if err != nil || own.Passes() {
-		return "", err
-	}
-	to, err := c.looked(own)
-	if err != nil || !to.Passes() {
-		return "", err
-	}
-	if slices.ContainsFunc(to.Round, ofStatistics) {
-		return "", nil // of which patterns know who does it
-	}
-	at := own.worst()
-	from, err := own.many.Off(own.Contract, at)
-	if err != nil {
-		return "", err
-	}
-	off, err := to.many.Off(to.Contract, at)
-	if err != nil || off.Mean > share*from.Mean {
-		return "", err
-	}
-	return to.contract(), nil
 }
 
 // ofStatistics reports whether a rounding is that of a norm's statistics.

@@ -43,7 +43,7 @@ func folded(m *emulate.Machine, d *emulate.Device) {
 	}
 	d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		if j := norms[i]; j > 0 {
-			n := emulate.Fold(&m.Nodes[i], &m.Nodes[j])
+			n := rig.Fold(&m.Nodes[i], &m.Nodes[j])
 			y, err := d.Convolve(&n, in[0])
 			if err != nil {
 				return nil, err
@@ -66,7 +66,7 @@ func folded(m *emulate.Machine, d *emulate.Device) {
 // split stores what a norm has normalized.
 func split(m *emulate.Machine, d *emulate.Device) {
 	d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
-		if !emulate.Splits(m.Nodes[i]) {
+		if !rig.Splits(m.Nodes[i]) {
 			return nil, nil
 		}
 		return m.SplitNorm(i, fp16.BFloat16, in[0], nil), nil

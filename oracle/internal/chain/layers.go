@@ -93,7 +93,7 @@ func (g *layers) file(l *evidence.LayerFile) error {
 func (g *layers) open(l *evidence.LayerFile, drawn []*emulate.Draws, added bool) (*recording, error) {
 	ro := g.Case.Rollout
 	r := &recording{layers: g, LayerFile: l, known: map[int]*tensor.Tensor{}, drawn: drawn, draws: -1,
-		step: stepWith(g.Op, ro, g.Mode, l.Input.H(), l.Input.W(), added)}
+		step: stepWith(g.Op, ro, g.Mode, l.Input.H(), l.Input.W(), variant{added: added})}
 	f := ro.StartFormat(g.Mode)
 	if l.Step > 1 {
 		f = ro.StateFormat(g.Op.Output(g.Mode))

@@ -35,7 +35,7 @@ func TestHalfCompilers(t *testing.T) {
 			o.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				switch {
 				case norms[i] > 0:
-					n := emulate.Fold(&nodes[i], &nodes[norms[i]])
+					n := rig.Fold(&nodes[i], &nodes[norms[i]])
 					if wrong && i == 0 {
 						n.Weight.Data[5] += 0.05
 					}
@@ -72,7 +72,7 @@ func TestSplitNorms(t *testing.T) {
 		e, d := rig.LayerExam(t, "seed_small", precision)
 		nodes, first := e.Machine.Nodes, -1
 		for i := range nodes {
-			if emulate.Splits(nodes[i]) {
+			if rig.Splits(nodes[i]) {
 				if first < 0 {
 					first = i
 				}
@@ -94,7 +94,7 @@ func TestSplitNorms(t *testing.T) {
 					f := e.Mode.Precision
 					wrong := wrong && i == first // what is wrong is looked for at length
 					switch {
-					case !emulate.Splits(nodes[i]):
+					case !rig.Splits(nodes[i]):
 						return nil, nil
 					case wrong && f == fp16.Float16:
 						f = fp16.BFloat16
@@ -109,7 +109,7 @@ func TestSplitNorms(t *testing.T) {
 				}
 				if without != nil {
 					for i := range nodes {
-						if emulate.Splits(nodes[i]) {
+						if rig.Splits(nodes[i]) {
 							o.Store[i] = fp16.Float64
 						}
 					}

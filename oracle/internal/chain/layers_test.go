@@ -62,7 +62,7 @@ var layerModes = []string{"float32", "tf32", "float16", "bfloat16"}
 
 // truncated returns v rounded toward zero to float32.
 func truncated(v float64) float64 {
-	r := emulate.Single(v)
+	r := fp16.Float32.Round(v)
 	switch {
 	case !(math.Abs(r) > math.Abs(v)):
 		return r
@@ -108,7 +108,7 @@ func sum32(
 				}
 				switch {
 				case !cut:
-					sum = emulate.Single(sum + emulate.Single(v))
+					sum = fp16.Float32.Round(sum + fp16.Float32.Round(v))
 				default:
 					sum += v
 					if j%8 == 7 || j == len(terms)-1 {
@@ -121,7 +121,7 @@ func sum32(
 				if f == fp16.Float16 || f == fp16.BFloat16 {
 					b = f.Round(b)
 				}
-				sum = emulate.Single(sum + b)
+				sum = fp16.Float32.Round(sum + b)
 			}
 			y.Data[k] = sum
 		}
@@ -145,14 +145,14 @@ func foldedNorms(e *facts.Gate, d emulate.Device) emulate.Device {
 		bias := *b.Bias
 		bias.Data = append([]float64(nil), b.Bias.Data...)
 		for o := range bias.Data {
-			a := emulate.Single(b.Weight.Data[o] / math.Sqrt(b.Variance.Data[o]+b.Eps))
-			bias.Data[o] = emulate.Single(bias.Data[o] - emulate.Single(b.Mean.Data[o]*a))
+			a := fp16.Float32.Round(b.Weight.Data[o] / math.Sqrt(b.Variance.Data[o]+b.Eps))
+			bias.Data[o] = fp16.Float32.Round(bias.Data[o] - fp16.Float32.Round(b.Mean.Data[o]*a))
 			for k := o * len(w) / len(bias.Data); k < (o+1)*len(w)/len(bias.Data); k++ {
-				w[k] = emulate.Single(w[k] * a)
+				w[k] = fp16.Float32.Round(w[k] * a)
 			}
 		}
 		n.Bias = &bias
-		return emulate.Conv(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry), nil
+		return emulate.Wide(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry), nil
 	}
 	return d
 }

@@ -235,7 +235,7 @@ func smooth(seed uint64) (x, w *tensor.Tensor, p conv.Params) {
 // TestActsOfLibraries: what libraries make of activations in float32 is right, at all sizes of x, and what is 2^-17 off
 // is not.
 func TestActsOfLibraries(t *testing.T) {
-	single32 := emulate.Single
+	single32 := fp16.Float32.Round
 	exp := func(v float64) float64 { return single32(math.Exp(v)) }
 	log2e := single32(math.Log2E)
 	power := func(v float64) float64 { return single32(math.Exp2(single32(v * log2e))) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/op/pointwise"
 	"github.com/refrun/refrun/internal/oracle/judge"
@@ -106,15 +105,13 @@ func (c *checker) otherBlends(k lower.Contract, add adding) {
 
 // leaking is a step whose state is multiplied by a number near 1.
 func (c *checker) leaking(k lower.Contract) judge.Other {
-	g := *c.step.g
-	g.Values, g.Nodes, g.Kept = slices.Clone(g.Values), slices.Clone(g.Nodes), new(graph.Kept)
-	by := g.Constant("leak", tensor.Of(fp16.Float64, []float64{1 + wrongBy}))
-	g.Outputs = []int{g.Add(graph.Binary{Of: pointwise.Mul}, "state", g.Outputs[0], by)}
-	to := *c.step
-	to.g = &g
+	by := 1 + wrongBy
+	to := c.step.followed(func(g *graph.Graph, y int) int {
+		return g.Add(graph.Binary{Of: pointwise.Mul, Other: &by}, "state", y)
+	})
 	return judge.Other{Fault: named(table.ByID("rollout.state-leaks")), Any: true,
 		Called: func(amount float64) string { return fmt.Sprintf("state times %.5g", 1+float64(amount*wrongBy)) },
-		At:     func(i int) (judge.Question, error) { return c.ask(&to, k, c.places[i], nil) }}
+		At:     func(i int) (judge.Question, error) { return c.ask(to, k, c.places[i], nil) }}
 }
 
 // otherGraphs adds what a step graph may have read: a state that stands still, past states in another order, and what

@@ -184,8 +184,9 @@ func (c *checker) fail(f *found) error {
 	if i >= 0 {
 		p, e := c.places[i], &f.Each[i]
 		x.Step, x.Excess, where = p.t, diff.Number(max(e.Excess, float64(e.Violations))), e.Region
-		if p.hi == p.lo+1 {
-			x.Realization = p.lo
+		var err error
+		if x.Realization, err = f.realization(i); err != nil {
+			return err
 		}
 		x.Text = fmt.Sprintf("step %d: %s are up to %s times the limit of right devices", p.t, c.of("errors"),
 			words.Three(e.Excess))
@@ -218,6 +219,35 @@ func (c *checker) fail(f *found) error {
 	}
 	c.Find(x)
 	return nil
+}
+
+// realization is the one that is farthest off in the step that is seen, and -1 of several in another step.
+func (f *found) realization(i int) (int, error) {
+	p := f.c.places[i]
+	if p.hi == p.lo+1 {
+		return p.lo, nil
+	}
+	got, err := f.c.after(p)
+	if err != nil || i != f.Seen {
+		return -1, err
+	}
+	worst, most, each := -1, 0.0, len(got.Data)/(p.hi-p.lo)
+	for m := range p.hi - p.lo {
+		sum := 0.0
+		for k := m * each; k < (m+1)*each; k++ {
+			d := (got.Data[k] - f.Stored[k]) / f.Expected[k]
+			if (got.Data[k]-got.Data[k] == 0) != (f.Stored[k]-f.Stored[k] == 0) {
+				d = math.Inf(1)
+			}
+			if d == d {
+				sum += float64(d * d)
+			}
+		}
+		if sum > most {
+			worst, most = p.lo+m, sum
+		}
+	}
+	return worst, nil
 }
 
 // everywhere is no place.

@@ -21,7 +21,8 @@ func (c *checker) rewrites(k lower.Contract) ([][]judge.Other, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := [][]judge.Other{slices.Concat(c.otherModes(k), c.narrowStates(k)), c.otherDraws(k)}
+	groups := [][]judge.Other{slices.Concat(c.otherModes(k), c.narrowStates(k)),
+		slices.Concat(c.otherDraws(k), c.around(k))}
 	for _, slow := range []bool{false, true} {
 		for _, alone := range []bool{false, true} {
 			var group []judge.Other
@@ -66,7 +67,7 @@ func (c *checker) small(k lower.Contract) (all []judge.Other, err error) {
 	_, half := c.claim.Narrow()
 	for _, h := range fault.Library() {
 		switch {
-		case !h.Small || h.Slow || h.Family || h.Many != "" && !half || h.TF32 && c.claim.Mode.Precision == fp16.TF32:
+		case !h.Small || h.Slow || h.Many != "" && !half || h.TF32 && c.claim.Mode.Precision == fp16.TF32:
 		case h.Draws != nil:
 			all = append(all, c.redrawn(k, h)...)
 		case h.On():
@@ -83,7 +84,7 @@ func (c *checker) small(k lower.Contract) (all []judge.Other, err error) {
 // otherDraws are steps whose noise is that of other draws.
 func (c *checker) otherDraws(k lower.Contract) (all []judge.Other) {
 	for _, h := range fault.Library() {
-		if h.Draws != nil && !h.Family {
+		if h.Draws != nil {
 			all = append(all, c.redrawn(k, h)...)
 		}
 	}
@@ -93,7 +94,7 @@ func (c *checker) otherDraws(k lower.Contract) (all []judge.Other) {
 // redrawn is a step with such a fault of the draws, if there are draws, and the claim does not say it.
 func (c *checker) redrawn(k lower.Contract, h *trial.Fault) []judge.Other {
 	f, half := c.claim.Narrow()
-	if !slices.Contains(c.step.kinds, kindNoise) || c.step.block == nil ||
+	if c.layer || !slices.Contains(c.step.kinds, kindNoise) || c.step.block == nil ||
 		half && h.ID == table.Named("noise.noise-in", f).ID {
 		return nil
 	}
@@ -156,13 +157,11 @@ func (c *checker) inSingle(f *found) error {
 // narrowStates are steps whose state is kept in a half type.
 func (c *checker) narrowStates(k lower.Contract) (all []judge.Other) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		g := *c.step.g
-		g.Values, g.Nodes, g.Kept = slices.Clone(g.Values), slices.Clone(g.Nodes), new(graph.Kept)
-		g.Outputs = []int{g.Add(graph.Cast{Dtype: f.String()}, "state", g.Outputs[0])}
-		to := *c.step
-		to.g = &g
+		to := c.step.followed(func(g *graph.Graph, y int) int {
+			return g.Add(graph.Cast{Dtype: f.String()}, "state", y)
+		})
 		all = append(all, judge.Other{Fault: named(table.Named("rollout.state-kept-in", f)),
-			At: func(i int) (judge.Question, error) { return c.ask(&to, k, c.places[i], nil) }})
+			At: func(i int) (judge.Question, error) { return c.ask(to, k, c.places[i], nil) }})
 	}
 	return all
 }

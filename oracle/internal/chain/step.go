@@ -41,13 +41,34 @@ type step struct {
 
 // stepOf returns the step of an operator.
 func stepOf(op *operator.Operator, c rollout.Config, mode graph.Mode, h, w int) *step {
-	return stepWith(op, c, mode, h, w, false)
+	return stepWith(op, c, mode, h, w, variant{})
 }
 
-// stepWith is stepOf with multiplicative noise as x + x n, if it is added.
-func stepWith(op *operator.Operator, c rollout.Config, mode graph.Mode, h, w int, added bool) *step {
+// variant is how a step has its noise otherwise.
+type variant struct {
+	added bool // multiplicative noise is x + x n
+	// block, if not nil, changes it, and says whether it is another one.
+	block func(b *noise.Block) bool
+	// before, if not nil, says of a node whether noise enters in front of it: of the last one before its own place.
+	before func(g *graph.Graph, n *graph.Node) bool
+	active bool // an activation follows
+}
+
+// stepWith is stepOf with noise in another way, nil if that is none.
+func stepWith(op *operator.Operator, c rollout.Config, mode graph.Mode, h, w int, as variant) *step {
 	from := op.GraphOf(op.HasNoise(), h, w)
-	s := &step{g: graph.New(new(graph.Kept)), mode: mode, added: added, kinds: []string{kindState},
+	at := -1 // the node before which noise enters
+	for i := range from.Nodes {
+		if _, is := from.Nodes[i].Op.(graph.Noise); is {
+			break
+		} else if as.before != nil && as.before(from, &from.Nodes[i]) {
+			at = i
+		}
+	}
+	if as.before != nil && at < 0 {
+		return nil
+	}
+	s := &step{g: graph.New(new(graph.Kept)), mode: mode, added: as.added, kinds: []string{kindState},
 		axes: []string{"realization", "channel", "image row", "image column"}}
 	of := make([]int, len(from.Values))
 	for _, v := range from.Inputs {
@@ -69,9 +90,28 @@ func stepWith(op *operator.Operator, c rollout.Config, mode graph.Mode, h, w int
 		for k, v := range n.In {
 			in[k] = of[v]
 		}
-		if o, is := n.Op.(graph.Noise); is {
-			s.block, s.before = &o.Block, until(from, n.In[0], i)
-			of[n.Out[0]] = s.noise(from.Name(n), in[0], mode)
+		o, is := n.Op.(graph.Noise)
+		if is && as.block != nil && !as.block(&o.Block) {
+			return nil
+		}
+		if i == at {
+			j := slices.IndexFunc(from.Nodes, func(n graph.Node) bool { _, is := n.Op.(graph.Noise); return is })
+			block := from.Nodes[j].Op.(graph.Noise).Block
+			s.block, s.before = &block, until(from, n.In[0], i)
+			in[0] = s.noise(from.Name(&from.Nodes[j]), in[0], mode)
+		}
+		if is {
+			if of[n.Out[0]] = in[0]; at < 0 {
+				s.block, s.before = &o.Block, until(from, n.In[0], i)
+				of[n.Out[0]] = s.noise(from.Name(n), in[0], mode)
+			}
+			if as.active {
+				k := slices.IndexFunc(from.Nodes, isActivation)
+				if k < 0 {
+					return nil
+				}
+				of[n.Out[0]] = s.g.Add(from.Nodes[k].Op, from.Name(n)+".activation", of[n.Out[0]])
+			}
 			s.values = append(s.values, of[n.Out[0]])
 			continue
 		}
@@ -127,6 +167,11 @@ func stepTo(from *rollout.StepGraph, state int) *step {
 		s.axes = slices.Concat([]string{"sample", "channel"}, []string{"layer", "row", "column"}[max(0, 5-len(shape)):])
 	}
 	return s
+}
+
+func isActivation(n graph.Node) bool {
+	a, is := n.Op.(graph.Act)
+	return is && a.Func != act.Identity
 }
 
 // until is a graph up to a value, which its first nodes make.

@@ -56,23 +56,6 @@ func (l *Legal) Update(m graph.Mode) func(x, out *tensor.Tensor) *tensor.Tensor 
 	}
 }
 
-// BlendBound returns the most that a right device's roundings and constants make of each sum of such a policy, and the
-// sums.
-func BlendBound(x, o *tensor.Tensor, c rollout.Config, m graph.Mode) (bound, sums []float64) {
-	p := blendOf(c, m)
-	bound, sums = make([]float64, len(o.Data)), make([]float64, len(o.Data))
-	for k, v := range o.Data {
-		u := x.Data[k]
-		sums[k] = float64(p.a*u) + float64(p.b*v)
-		for member := range uint64(3) {
-			q := p.constants(member)
-			bound[k] = max(bound[k], math.Abs(float64((q.a-p.a)*u)+float64((q.b-p.b)*v)))
-		}
-		bound[k] += float64(Accumulator(m) * p.size(u, v, func(p, q float64) float64 { return math.Abs(p) + math.Abs(q) }))
-	}
-	return bound, sums
-}
-
 // blend is a policy y = a x + b o.
 type blend struct {
 	a, b   float64

@@ -2,7 +2,6 @@ package emulate
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -12,52 +11,6 @@ import (
 )
 
 func f32(v float64) float64 { return fp16.Float32.Round(v) }
-
-// TestBlend: whatever way a right float32 device forms a convex state in, from numbers of one size or of very different
-// ones, its errors are within the bound, number by number, and no larger in the mean square than those of the ensemble.
-func TestBlend(t *testing.T) {
-	const n = 4096
-	mode := graph.Mode{Precision: fp16.Float32}
-	r := rand.New(rand.NewPCG(1, 7))
-	for _, alpha := range []float64{.01, .3, .9, .999} {
-		a, b := f32(alpha), f32(1-alpha)
-		ways := map[string]func(x, o float64) float64{
-			"products": func(x, o float64) float64 { return f32(f32(a*x) + f32(b*o)) },
-			"o + a d":  func(x, o float64) float64 { return f32(o + f32(a*f32(x-o))) },
-			"x + b d":  func(x, o float64) float64 { return f32(x + f32(b*f32(o-x))) },
-			"b from a": func(x, o float64) float64 { return f32(f32(a*x) + f32(f32(1-a)*o)) },
-			"a from b": func(x, o float64) float64 { return f32(f32(f32(1-b)*x) + f32(b*o)) },
-		}
-		for _, size := range []struct{ x, o float64 }{{1, 1}, {1000, 1}, {1, 1000}} {
-			x, o := tensor.New(fp16.Float64, 1, 1, 1, n), tensor.New(fp16.Float64, 1, 1, 1, n)
-			for k := range x.Data {
-				x.Data[k], o.Data[k] = f32(size.x*(1+r.Float64()/32)), f32(size.o*(1+r.Float64()/32))
-			}
-			c := rollout.Config{Policy: rollout.Convex, Alpha: alpha}
-			bound, sums := BlendBound(x, o, c, mode)
-			most := 0.0
-			for member := range uint64(6) {
-				sum := 0.0
-				for k, y := range (&Legal{Member: member}).Blend(x, o, c, mode, fp16.Float64).Data {
-					sum += float64((y - sums[k]) * (y - sums[k]))
-				}
-				most = max(most, sum)
-			}
-			for name, way := range ways {
-				sum := 0.0
-				for k, s := range sums {
-					d := way(x.Data[k], o.Data[k]) - s
-					if sum += float64(d * d); math.Abs(d) > bound[k] {
-						t.Fatalf("%s, alpha %v, %v: %v off, bound %v", name, alpha, size, d, bound[k])
-					}
-				}
-				if sum > most {
-					t.Errorf("%s, alpha %v, %v: %.3g times the ensemble's mean square", name, alpha, size, sum/most)
-				}
-			}
-		}
-	}
-}
 
 // TestBlendConstants: a third of an ensemble has each way to form the two constants.
 func TestBlendConstants(t *testing.T) {

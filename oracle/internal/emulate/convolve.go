@@ -18,13 +18,6 @@ type operands struct {
 	flat   bool
 }
 
-// Conv returns the float64 convolution of src, tap by tap.
-func Conv(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
-	y := result(src, k, g)
-	conv.Forward(y, src, k, g)
-	return y
-}
-
 // Wide is Conv in any order, much faster: see conv.Wide.
 func Wide(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 	y := result(src, k, g)

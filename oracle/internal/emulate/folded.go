@@ -1,9 +1,6 @@
 package emulate
 
 import (
-	"math"
-	"slices"
-
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/op/norm"
 	"github.com/refrun/refrun/operator"
@@ -30,34 +27,6 @@ func Folds(nodes []operator.Node) []int {
 		}
 	}
 	return norms
-}
-
-// Fold returns convolution conv with batch norm norm in its weights and bias, both float32
-// numbers: w a and b a + beta - mean a, a = gamma/sqrt(var+eps).
-func Fold(conv, norm *operator.Node) operator.Node {
-	n, single := *conv, fp16.Float32.Round
-	s := conv.Weight.Shape
-	w, b := make([]float64, len(conv.Weight.Data)), make([]float64, s[0])
-	per := len(w) / s[0]
-	for c := range b {
-		a := single(single(norm.Weight.Data[c]) / single(math.Sqrt(norm.Variance.Data[c]+norm.Eps)))
-		for k := c * per; k < (c+1)*per; k++ {
-			w[k] = single(conv.Weight.Data[k] * a)
-		}
-		shift := norm.Bias.Data[c] - float64(norm.Mean.Data[c]*a)
-		if conv.Bias != nil {
-			shift += float64(conv.Bias.Data[c] * a)
-		}
-		b[c] = single(shift)
-	}
-	weight, bias := *conv.Weight, operator.Param{}
-	weight.Data = w
-	if conv.Bias != nil {
-		bias = *conv.Bias
-	}
-	bias.Data, bias.Shape = b, []int{s[0]}
-	n.Weight, n.Bias = &weight, &bias
-	return n
 }
 
 // Convolve returns convolution n, which need not be a node of the machine, as d takes its
@@ -95,31 +64,4 @@ func (m *Machine) SplitNorm(i int, f fp16.Format, x *tensor.Tensor, legal *Legal
 		}
 	}
 	return y
-}
-
-// Splits reports whether a node is a norm that may be computed so.
-func Splits(n operator.Node) bool { return n.Op == operator.OpNorm && n.Norm != "batch" }
-
-// Chained returns the nodes, by their bits, whose output a compiler hands on in float32: those
-// that one operation alone reads, an activation, a sum or noise, and that are the last of
-// what it reads to be computed. It is fused with them and stores its own. Where acts is false,
-// activations are stored, as they are where what a convolution has taken in ends with them.
-func Chained(nodes []operator.Node, acts bool) (bits uint64) {
-	readers, reader := make([]int, len(nodes)), make([]int, len(nodes))
-	for i := range nodes {
-		for _, j := range nodes[i].In {
-			if j != operator.Input {
-				readers[j]++
-				reader[j] = i
-			}
-		}
-	}
-	for j := range nodes[:min(len(nodes), MostTraced)] {
-		r := &nodes[reader[j]]
-		fuses := r.Op == operator.OpAct && !IsIdentity(r) || r.Op == operator.OpAdd || r.Op == operator.OpNoise
-		if fuses && readers[j] == 1 && j == slices.Max(r.In) && (acts || nodes[j].Op != operator.OpAct) {
-			bits |= 1 << j
-		}
-	}
-	return bits
 }

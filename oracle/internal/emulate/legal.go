@@ -54,8 +54,6 @@ type Legal struct {
 	Apart   bool         // and rounds convolutions before their bias is added
 	Whole   bool         // statistics are added up one number after another, however many
 	Blocks  bool         // sums of each blockOfPixels have errors of their own
-	Tiled   bool         // Lambda is that of sums with another method to form them: see InTiles
-	Tiles   *Tiles       // errors of sums in tiles of F(4x4,3x3), which those that may be have as well; nil for none
 	Modes   []graph.Mode // of single convolutions; nil if they are all the same
 }
 
@@ -71,25 +69,6 @@ const blockOfPixels = 16
 
 // CoarseLambda is the lambda of the coarsest legal sums: Winograd's F(4x4) has 4.4.
 const CoarseLambda = 5
-
-// MostLean is the Lean of the units that truncate most, for operands of a format. A unit cuts
-// N products and the accumulator toward zero at F bits below the largest of them, on average
-// half of the last bit each; its sum grows from 0 to y, and its leading power of two is .72 of
-// it on average. That is (N+1) 2^(23-F) .72/(2 N) of half an ulp of y a term, as far as terms
-// have the sum's sign; and cutting the result is .72/(2 N) more. V100 has N = 4 and F = 23,
-// and for TF32 the worst is N = 4 and F = 24. Products of bfloat16 have 16 bits, of which next to
-// none are cut: there the accumulator alone loses, with N = 8 and F = 24.
-func MostLean(f fp16.Format) float64 {
-	switch f {
-	case fp16.Float16:
-		return .54
-	case fp16.BFloat16:
-		return .1
-	case fp16.TF32:
-		return .32
-	}
-	return 0
-}
 
 // Disturb is an emulate.Device's Perturb. Sums of two half numbers, which are
 // exact in float32 but for a few, and often ties, stay as they are; so do those
@@ -145,15 +124,7 @@ func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 	oc, ic, taps := s[0], s[1], s[2]*s[3]
 	squares := make([]float64, x.N()*ic) // mean of x^2
 	par.For(len(squares), func(p int) { squares[p] = measure.MeanSquare(x.Plane(p/ic, p%ic)) })
-	lambda := l.Lambda
-	square := func(int, int) float64 { return 0 } // of errors in tiles
-	if l.Tiles != nil && byF4(n) {
-		square, lambda = l.Tiles.squares(i, n, x), 1
-	}
-	if l.Tiled && !InTiles(n) {
-		lambda = 1
-	}
-	scale := lambda * Rounding * l.U * math.Sqrt(float64(ic*taps))
+	scale := l.Lambda * Rounding * l.U * math.Sqrt(float64(ic*taps))
 	par.For(y.N()*oc, func(p int) {
 		var products float64 // P: the mean over the image of sum (w x)^2
 		for c := range ic {
@@ -171,7 +142,7 @@ func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 			if l.Blocks {
 				of = measure.Mix64(salt + uint64(k/blockOfPixels))
 			}
-			variance := float64(scale*scale)*(float64(v*v)/3+products/6) + square(p, k)
+			variance := float64(scale*scale) * (float64(v*v)/3 + products/6)
 			plane[k] = v + float64(math.Sqrt(variance)*Deviate(of, v))
 			// What is lost of terms of both signs is within the model of an error of no sign.
 			if one := min(1, math.Abs(v)/sizes); l.Lean > 0 && one > 0.25 {

@@ -27,8 +27,7 @@ type Evidence struct {
 	More    []*rollout.States // of a step graph, the states beside the first
 	Stream  *rollout.Stream   // nil if the noise is unknown
 	// Watch, if not nil, is told how far the check is.
-	Watch   func(stage string, done, total int)
-	planned []graph.Mode // modes whose compiled plans may be kept: see Forward
+	Watch func(stage string, done, total int)
 }
 
 // LargeForward is the multiplications of a step above which work is spared: hundreds of

@@ -14,20 +14,20 @@ import (
 
 // activation is another function than the claimed one.
 func activation(row *table.Row, f func(x float64) float64) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		x := r.In(i, 0)
+	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, i int) *tensor.Tensor {
+		x := v.In(i, 0)
 		return tensor.Of(x.Format, mapped(x.Data, f), x.Shape...)
 	}}
 }
 
 // exactly is an activation function of package act for the claimed one.
 func exactly(row *table.Row, f act.Func) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, i int) *tensor.Tensor {
 		claimed := v.Machine.Nodes[i].Act
 		if claimed == f || claimed == act.GELUTanh && f == act.GELU && row.ID != "act.erf-gelu" {
 			return nil
 		}
-		x := r.In(i, 0)
+		x := v.In(i, 0)
 		y := tensor.Like(x)
 		act.Forward(y, x, f)
 		return y
@@ -40,11 +40,11 @@ func activationFaults() []*trial.Fault {
 	// Approximations of a function are for that function only.
 	of := func(f act.Func, h *trial.Fault) *trial.Fault {
 		node := h.Node
-		h.Node = func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		h.Node = func(v *trial.View, i int) *tensor.Tensor {
 			if v.Machine.Nodes[i].Act != f {
 				return nil
 			}
-			return node(v, r, i)
+			return node(v, i)
 		}
 		return h
 	}
@@ -96,8 +96,8 @@ func activationFaults() []*trial.Fault {
 		activation(Named("act.relu6-for-the-activation"), func(x float64) float64 { return max(0, min(6, x)) }),
 		activation(Named("act.absolute-value-for-the-activation"), math.Abs),
 		{Row: Named("act.activation-applied-twice"), At: emulate.IsAct,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-				x := r.In(i, 0)
+			Node: func(v *trial.View, i int) *tensor.Tensor {
+				x := v.In(i, 0)
 				y := tensor.Like(x)
 				act.Forward(y, x, v.Machine.Nodes[i].Act)
 				z := tensor.Like(x)
@@ -119,8 +119,8 @@ func activationFaults() []*trial.Fault {
 // tabled is the claimed function at the nearest of points that are so far apart.
 func tabled(step float64) *trial.Fault {
 	return &trial.Fault{Row: Named("act.activation-from-a-table-in-steps-of-1", 1/step), At: emulate.IsAct,
-		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			x := rounded(r.In(i, 0), func(u float64) float64 { return math.RoundToEven(u/step) * step })
+		Node: func(v *trial.View, i int) *tensor.Tensor {
+			x := rounded(v.In(i, 0), func(u float64) float64 { return math.RoundToEven(u/step) * step })
 			if v.Machine.Nodes[i].Act == act.ReLU {
 				return nil // has no table
 			}
@@ -131,10 +131,10 @@ func tabled(step float64) *trial.Fault {
 }
 
 // cutOff is the claimed function, at most top.
-func cutOff(top float64) func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-	return func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		y := tensor.Like(r.In(i, 0))
-		act.Forward(y, r.In(i, 0), v.Machine.Nodes[i].Act)
+func cutOff(top float64) func(v *trial.View, i int) *tensor.Tensor {
+	return func(v *trial.View, i int) *tensor.Tensor {
+		y := tensor.Like(v.In(i, 0))
+		act.Forward(y, v.In(i, 0), v.Machine.Nodes[i].Act)
 		for k, u := range y.Data {
 			y.Data[k] = min(u, top)
 		}
@@ -175,8 +175,8 @@ func inHalves() []*trial.Fault {
 			return h(h(x*0.5) * h(1+e))
 		}
 		l = append(l, &trial.Fault{Row: Named("act.activation-computed-in", f), At: emulate.IsAct,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-				x := r.In(i, 0)
+			Node: func(v *trial.View, i int) *tensor.Tensor {
+				x := v.In(i, 0)
 				switch v.Machine.Nodes[i].Act {
 				case act.SiLU:
 					return rounded(x, silu)

@@ -103,13 +103,13 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 // that it is none for these shapes.
 func change(row *table.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
 	return &trial.Fault{
-		Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return changed(v, r, i, f) },
+		Row: row, At: at, Node: func(v *trial.View, i int) *tensor.Tensor { return changed(v, i, f) },
 	}
 }
 
-func changed(v *trial.View, r *trial.Run, i int, f func(c *convolution, n *operator.Node) bool) *tensor.Tensor {
+func changed(v *trial.View, i int, f func(c *convolution, n *operator.Node) bool) *tensor.Tensor {
 	n := v.Machine.Nodes[i]
-	c := convolution{node: &n, v: v, x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
+	c := convolution{node: &n, v: v, x: v.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
 	if !f(&c, &n) {
 		return nil
 	}

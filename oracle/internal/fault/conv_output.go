@@ -8,9 +8,9 @@ import (
 )
 
 // written is a convolution's output, changed by f, or nil where f cannot.
-func written(v *trial.View, r *trial.Run, i int, f func(y *tensor.Tensor) bool) *tensor.Tensor {
+func written(v *trial.View, i int, f func(y *tensor.Tensor) bool) *tensor.Tensor {
 	n := &v.Machine.Nodes[i]
-	y := convolve(v, i, convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
+	y := convolve(v, i, convolution{x: v.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
 	if !f(y) {
 		return nil
 	}
@@ -22,7 +22,7 @@ func outputFaults() []*trial.Fault {
 	var l []*trial.Fault
 	out := func(row *table.Row, f func(y *tensor.Tensor) bool) {
 		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return written(v, r, i, f) }})
+			Node: func(v *trial.View, i int) *tensor.Tensor { return written(v, i, f) }})
 	}
 	row := func(p []float64, w, i int) []float64 { return p[i*w : (i+1)*w] }
 	for _, block := range []int{4, 8, 16, 32} {

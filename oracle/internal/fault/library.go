@@ -11,12 +11,10 @@ import (
 // two are one and the same.
 func Library() []*trial.Fault {
 	var l []*trial.Fault
-	for _, part := range [][]*trial.Fault{activationFaults(), normFaults(), noiseFaults(), rolloutFaults(),
-		residualFaults(), convFaults(), precisionFaults()} {
+	for _, part := range [][]*trial.Fault{
+		activationFaults(), normFaults(), noiseFaults(), residualFaults(), convFaults(), precisionFaults(),
+	} {
 		l = append(l, part...)
-	}
-	for i, h := range l {
-		h.Prior = i
 	}
 	return l
 }

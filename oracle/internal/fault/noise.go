@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -9,81 +8,12 @@ import (
 	"github.com/refrun/refrun/internal/exact/elem"
 	"github.com/refrun/refrun/internal/oracle/table"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/tensor"
 )
 
-// noiseFault makes a fault that changes a noise node's block or draws.
-func noiseFault(row *table.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsNoise,
-		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return noised(v, r, i, f) }}
-}
-
-func noised(
-	v *trial.View, r *trial.Run, i int, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool,
-) *tensor.Tensor {
-	if v.Draws == nil {
-		return nil
-	}
-	b, d := emulate.Noise(&v.Machine.Nodes[i], v.Device.Mode), v.Draws.Clone()
-	if !f(v, &b, d) {
-		return nil
-	}
-	return noisy(v, b, d, r.In(i, 0), i)
-}
-
-// noisy applies a block as the view's device does at node i.
-func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i int) *tensor.Tensor {
-	if v.Noised != nil {
-		y, err := v.Noised(i, &b, d, x)
-		if err != nil {
-			return nil
-		}
-		return y
-	}
-	y, f := tensor.Like(x), v.Stored(i)
-	x = tensor.Of(fp16.Float64, x.Data, x.Shape...)
-	if v.Contract && f != fp16.Float64 {
-		// Every operation of the block rounds, where the input is of the format.
-		from := v.Machine.Nodes[i].In[0]
-		if from != operator.Input && v.Stored(from) == f ||
-			!slices.ContainsFunc(x.Data, func(u float64) bool { return !f.Holds(u) }) {
-			y.Format, x.Format = f, f
-		}
-	}
-	if err := b.Apply(y, x, noise.Time{}, d.Rewind()); err != nil {
-		return nil
-	}
-	y.Format = fp16.Float64
-	return y
-}
-
-// redrawn is a fault that changes numbers of draws: f gets draw k's kind and numbers,
-// and returns what the device has in their place, or nil.
-func redrawn(row *table.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
-	return noiseFault(row, func(v *trial.View, _ *noise.Block, d *emulate.Draws) bool { return redraw(v, d, f) })
-}
-
-func redraw(
-	v *trial.View, d *emulate.Draws, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64,
-) bool {
-	for k, data := range d.Data {
-		if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
-			return false
-		}
-	}
-	return len(d.Data) > 0
-}
-
-// drawn is redrawn of what needs nothing but the numbers.
+// drawn is a fault of the numbers of a draw: f returns what the device has in their place, or nil.
 func drawn(row *table.Row, f func(kind noise.Kind, shape [4]int, data []float64) []float64) *trial.Fault {
-	h := redrawn(row, func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-		return f(kind, v.DrawShape(kind), data)
-	})
-	h.Draws = f
-	return h
+	return &trial.Fault{Row: row, Draws: f}
 }
 
 // moved is a fault that takes each number of a draw from elsewhere in it.
@@ -112,86 +42,13 @@ func gathered(data []float64, s [4]int, from func(n, c, h, w int, s [4]int) int)
 	return y
 }
 
-// claimsDraws reports whether the claim itself rounds draws to f: a device whose pattern leaves that out
-// may yet do it.
-func claimsDraws(v *trial.View, f fp16.Format) bool {
-	e := v.Evidence
-	return e.Mode.Precision == f && emulate.Contract(v.Machine.Nodes, e.Case.Rollout, e.Mode).Points&emulate.AtDraw != 0
-}
-
-// noiseFaults are those of the stochastic block. The order is that of the library.
-func noiseFaults() []*trial.Fault {
-	l := []*trial.Fault{scaleFault()}
+// noiseFaults are those of the numbers that a stochastic block draws. The order is that of the library.
+func noiseFaults() (l []*trial.Fault) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		h := redrawn(Named("noise.noise-in", f), func(v *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
-			if claimsDraws(v, f) {
-				return nil
-			}
-			return mapped(data, f.Round)
-		})
-		h.Draws = func(_ noise.Kind, _ [4]int, data []float64) []float64 { return mapped(data, f.Round) }
-		l = append(l, h)
+		l = append(l, drawn(Named("noise.noise-in", f),
+			func(_ noise.Kind, _ [4]int, data []float64) []float64 { return mapped(data, f.Round) }))
 	}
-	return slices.Concat(l, otherDraws(), otherPlaces(), otherNumbers(), otherChannels(), siteFaults())
-}
-
-// scaleFault is the noise of another scale, the common ones with names.
-func scaleFault() *trial.Fault {
-	scale := noiseFault(Named("noise.noise-scale"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
-		b.Scale = fp16.Float32.Round((1 + v.Scale()) * fp16.Float32.Round(b.Scale))
-		return b.Type != noise.Dropout
-	})
-	scale.Called = func(v *trial.View, c float64) string {
-		s := 0.0
-		for i := range v.Machine.Nodes {
-			if emulate.IsNoise(&v.Machine.Nodes[i]) {
-				s = v.Machine.Nodes[i].Noise.Scale
-			}
-		}
-		near := func(to float64) bool { return math.Abs(1+c-to) < 0.02*max(math.Abs(to), 0.1) }
-		switch {
-		case near(0):
-			return "noise missing"
-		case near(math.Sqrt2):
-			return "noise scale times sqrt 2"
-		case near(1 / math.Sqrt2):
-			return "noise scale divided by sqrt 2"
-		case near(2):
-			return "noise scale doubled (noise added twice)"
-		case near(s):
-			return "noise scale squared"
-		case near(-1):
-			return "noise of the other sign"
-		}
-		return fmt.Sprintf("noise scale times %.3g", 1+c)
-	}
-	return scale
-}
-
-// otherStep is the noise of another step: by says how many steps later, 0 for none.
-func otherStep(row *table.Row, by func(step int) int) *trial.Fault {
-	return noiseFault(row, func(v *trial.View, _ *noise.Block, d *emulate.Draws) bool {
-		t := by(v.Step)
-		if t == 0 {
-			return false
-		}
-		o := v.Drawn(t)
-		if o == nil || len(o.Data) != len(d.Data) {
-			return false
-		}
-		*d = *o.Clone()
-		return true
-	})
-}
-
-// otherDraws are the noise of other steps near this one.
-func otherDraws() (l []*trial.Fault) {
-	later := func(t int) func(int) int { return func(int) int { return t } }
-	return append(l,
-		otherStep(Named("noise.noise-of-the-step-before"), later(-1)),
-		otherStep(Named("noise.noise-of-the-next-step"), later(1)),
-		otherStep(Named("noise.noise-of-two-steps-before"), later(-2)),
-		otherStep(Named("noise.noise-of-the-step-after-the-next"), later(2)))
+	return slices.Concat(l, otherPlaces(), otherNumbers(), otherChannels())
 }
 
 // otherPlaces are the noise of other samples, channels or pixels of the step.
@@ -244,14 +101,8 @@ func otherNumbers() (l []*trial.Fault) {
 		}),
 		normals(Named("noise.noise-cut-off-at-2-standard-deviations"), func(x float64) float64 { return max(-2, min(2, x)) }),
 		normals(Named("noise.noise-cut-off-at-3-standard-deviations"), func(x float64) float64 { return max(-3, min(3, x)) }),
-		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25),
-		noiseMean(), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
-		otherStep(Named("noise.noise-of-the-first-step"), func(step int) int {
-			if step < 3 { // which the step before has
-				return 0
-			}
-			return 1 - step
-		}),
+		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25), coarseNoise(0.2),
+		coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
 		drawn(Named("noise.noise-not-centred-absolute-value"),
 			func(kind noise.Kind, _ [4]int, data []float64) []float64 {
 				if kind == noise.Bernoulli {
@@ -321,20 +172,4 @@ func mapped(data []float64, f func(x float64) float64) []float64 {
 func coarseNoise(step float64) *trial.Fault {
 	return normals(Named("noise.noise-in-steps-of", step),
 		func(x float64) float64 { return math.RoundToEven(x/step) * step })
-}
-
-// noiseMean is noise whose mean is not 0.
-func noiseMean() *trial.Fault {
-	h := redrawn(Named("noise.mean-of-the-noise"), func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-		if kind != noise.Normal || len(v.Draws.Data) > 1 {
-			return nil
-		}
-		y := make([]float64, len(data))
-		for i, x := range data {
-			y[i] = x + float64(0.125*v.Scale())
-		}
-		return y
-	})
-	h.Called = func(_ *trial.View, c float64) string { return fmt.Sprintf("noise with a mean of %.3g", c/8) }
-	return h
 }

@@ -89,8 +89,8 @@ func claimed(n *operator.Node) statistics {
 }
 
 func normFault(row *table.Row, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		return otherwise(&v.Machine.Nodes[i], r.In(i, 0), f)
+	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, i int) *tensor.Tensor {
+		return otherwise(&v.Machine.Nodes[i], v.In(i, 0), f)
 	}}
 }
 

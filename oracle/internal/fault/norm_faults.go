@@ -128,10 +128,10 @@ func tailFaults() (l []*trial.Fault) {
 
 // paramFault is a norm with another gamma and beta.
 func paramFault(row *table.Row, of func(p *operator.Param) *operator.Param) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, i int) *tensor.Tensor {
 		n := v.Machine.Nodes[i]
 		n.Weight, n.Bias = of(n.Weight), of(n.Bias)
-		return normalize(r.In(i, 0), &n, claimed(&n))
+		return normalize(v.In(i, 0), &n, claimed(&n))
 	}}
 }
 
@@ -151,7 +151,7 @@ func affineFaults() (l []*trial.Fault) {
 		normFault(Named("norm.beta-applied-twice"),
 			func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
 		&trial.Fault{Row: Named("norm.missing"), At: emulate.IsNorm,
-			Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
+			Node: func(v *trial.View, i int) *tensor.Tensor { return v.In(i, 0).Clone() }},
 	)
 	return append(l,
 		paramFault(Named("norm.gamma-and-beta-of-the-next-channel"), func(p *operator.Param) *operator.Param {
@@ -211,8 +211,8 @@ func narrowNormFaults() (l []*trial.Fault) {
 // otherStatistics are norms with statistics of the wrong numbers.
 func otherStatistics() []*trial.Fault {
 	one := func(row *table.Row, f func(v *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			return f(v, &v.Machine.Nodes[i], r.In(i, 0))
+		return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, i int) *tensor.Tensor {
+			return f(v, &v.Machine.Nodes[i], v.In(i, 0))
 		}}
 	}
 	// by takes statistics from a function of sample and channel.

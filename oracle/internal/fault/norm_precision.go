@@ -41,8 +41,8 @@ func inFormat(p *operator.Param, f fp16.Format) *operator.Param {
 // rounded to f.
 func centred(f fp16.Format) *trial.Fault {
 	return &trial.Fault{Row: Named("norm.x-mean-and-its-quotient-in", f), At: emulate.IsNorm,
-		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			n, x := &v.Machine.Nodes[i], r.In(i, 0)
+		Node: func(v *trial.View, i int) *tensor.Tensor {
+			n, x := &v.Machine.Nodes[i], v.In(i, 0)
 			if n.Norm == "batch" {
 				return nil
 			}

@@ -2,11 +2,10 @@ package fault
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/oracle/table"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
@@ -15,11 +14,7 @@ import (
 // precisionFaults are faults of how numbers are rounded in convolutions and
 // where they are stored. They are none where the claim rounds as much.
 func precisionFaults() []*trial.Fault {
-	l := append(operandFaults(), modeFaults()...)
-	l = append(l, eightFaults()...)
-	l = append(l, productFaults()...)
-	l = append(l, storeFaults()...)
-	return append(l, accumulatorFaults()...)
+	return slices.Concat(operandFaults(), eightFaults(), productFaults(), storeFaults(), accumulatorFaults())
 }
 
 // significant is the number of significant bits of a format.
@@ -55,7 +50,7 @@ type operands struct {
 	twice bool // rounded as claimed, and then by f
 }
 
-func (o operands) convolve(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+func (o operands) convolve(v *trial.View, i int) *tensor.Tensor {
 	n := &v.Machine.Nodes[i]
 	has, _, _ := n.Formats(v.Device.ModeOf(i), fp16.Float32)
 	if significant(has) < o.p || o.twice && has == fp16.Float32 {
@@ -65,7 +60,7 @@ func (o operands) convolve(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 	if o.twice {
 		first = func(x *tensor.Tensor) *tensor.Tensor { return emulate.Operand(v.Device.ModeOf(i), x, has) }
 	}
-	c := convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
+	c := convolution{x: v.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
 	if o.only != "weights" {
 		c.x = rounded(first(c.x), o.f)
 	}
@@ -115,7 +110,7 @@ func operandFaults() []*trial.Fault {
 			operands{24, "", func(x float64) float64 { return roundBits(x, p) }, false})
 	}
 	quantized := func(row *table.Row, per func(s []int) int) {
-		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			w := append([]float64(nil), n.Weight.Data...)
 			for k, size := 0, per(n.Weight.Shape); k < len(w); k += size {
@@ -127,45 +122,12 @@ func operandFaults() []*trial.Fault {
 					w[k+j] = math.RoundToEven(x/(top/127)) * (top / 127)
 				}
 			}
-			return convolve(v, i, convolution{x: r.In(i, 0), weights: w, bias: 1, geometry: n.Geometry})
+			return convolve(v, i, convolution{x: v.In(i, 0), weights: w, bias: 1, geometry: n.Geometry})
 		}}
 		l = append(l, h)
 	}
 	quantized(Named("precision.weights-of-8-bits-per-output-channel"), func(s []int) int { return s[1] * s[2] * s[3] })
 	quantized(Named("precision.weights-of-8-bits"), func(s []int) int { return s[0] * s[1] * s[2] * s[3] })
-	return l
-}
-
-// modeFaults are devices that run in another mode than the claimed one, with
-// all that its contract rounds.
-func modeFaults() []*trial.Fault {
-	var l []*trial.Fault
-	for _, mode := range []graph.Mode{
-		{Precision: fp16.Float16, Autocast: graph.CUDA2}, {Precision: fp16.Float16, Autocast: graph.CPU2},
-		{Precision: fp16.BFloat16, Autocast: graph.CUDA2}, {Precision: fp16.BFloat16, Autocast: graph.CPU2},
-	} {
-		other := func(v *trial.View, d emulate.Device) *emulate.Device {
-			had := d.Mode.Precision
-			if had == mode.Precision || had == fp16.BFloat16 {
-				return nil
-			}
-			of, err := v.Machine.Formats(mode, fp16.Float32)
-			if err != nil {
-				return nil
-			}
-			return &emulate.Device{Mode: mode, Store: of,
-				State: v.Machine.Config.StateFormat(v.Evidence.Op.Output(mode)), Perturb: d.Perturb}
-		}
-		l = append(l, &trial.Fault{Row: Named("precision.in-place-of-the-claimed-mode", mode),
-			At: func(*operator.Node) bool { return true }, Device: other,
-			Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
-				d := other(v, *v.Device)
-				if d == nil {
-					return nil
-				}
-				return v.Machine.Advance(d, v.X, out)
-			}})
-	}
 	return l
 }
 

@@ -42,10 +42,10 @@ func eightFaults() []*trial.Fault {
 	for _, f := range eights {
 		for _, scaled := range []bool{true, false} {
 			l = append(l, &trial.Fault{Row: Named("precision.operands-in-fp8", f.name), At: emulate.IsConv,
-				Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				Node: func(v *trial.View, i int) *tensor.Tensor {
 					n, mode := &v.Machine.Nodes[i], v.Device.ModeOf(i)
 					has, _, _ := n.Formats(mode, fp16.Float32)
-					x, w := emulate.Operand(mode, r.In(i, 0), has),
+					x, w := emulate.Operand(mode, v.In(i, 0), has),
 						emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), has)
 					qx, sx := f.of(x, scaled)
 					qw, sw := f.of(w, scaled)

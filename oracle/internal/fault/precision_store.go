@@ -29,12 +29,12 @@ func storeFaults() []*trial.Fault {
 			At: func(*operator.Node) bool { return true }, Device: narrower(f)})
 	}
 	l = append(l, &trial.Fault{Row: Named("precision.residual-sum-of-float16-numbers-in-float16"), At: emulate.IsAdd,
-		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		Node: func(v *trial.View, i int) *tensor.Tensor {
 			if significant(v.Device.Mode.Precision) <= 11 && v.Device.Mode.Precision != fp16.TF32 {
 				return nil
 			}
 			f := fp16.Float16
-			a, b := r.In(i, 0), r.In(i, 1)
+			a, b := v.In(i, 0), v.In(i, 1)
 			y := tensor.Like(a)
 			for k, u := range a.Data {
 				y.Data[k] = f.Round(f.Round(u) + f.Round(b.Data[k]))

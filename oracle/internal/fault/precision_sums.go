@@ -13,11 +13,11 @@ import (
 // and leave some out.
 func productFaults() []*trial.Fault {
 	split := func(row *table.Row, high func(float64) float64, weights bool) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		return &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, i int) *tensor.Tensor {
 			if p := v.Device.Mode.Precision; p != fp16.Float32 {
 				return nil
 			}
-			n, x := &v.Machine.Nodes[i], r.In(i, 0)
+			n, x := &v.Machine.Nodes[i], v.In(i, 0)
 			low := func(u float64) float64 { return high(u - high(u)) }
 			w := tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data))
 			part := func(x, w *tensor.Tensor, bias float64) *tensor.Tensor {
@@ -51,7 +51,7 @@ func accumulatorFaults() []*trial.Fault {
 	var l []*trial.Fault
 	add := func(row *table.Row, f func(x float64) float64, of func(n *operator.Node) *grouping) {
 		l = append(l,
-			&trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			&trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, i int) *tensor.Tensor {
 				if p := v.Device.Mode.Precision; !p.Half() {
 					return nil
 				}
@@ -64,7 +64,7 @@ func accumulatorFaults() []*trial.Fault {
 				if by == nil {
 					return nil
 				}
-				return accumulate(v, i, r.In(i, 0), n, by, g)
+				return accumulate(v, i, v.In(i, 0), n, by, g)
 			}})
 	}
 	for _, block := range []int{1, 4, 8, 16, 32} {

@@ -13,8 +13,8 @@ import (
 // the block's, the second the shortcut's.
 func residualFaults() []*trial.Fault {
 	sum := func(row *table.Row, f func(a, b float64) float64) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			a, b := r.In(i, 0), r.In(i, 1)
+		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(v *trial.View, i int) *tensor.Tensor {
+			a, b := v.In(i, 0), v.In(i, 1)
 			y := tensor.Like(a)
 			for k, v := range a.Data {
 				y.Data[k] = f(v, b.Data[k])
@@ -24,14 +24,14 @@ func residualFaults() []*trial.Fault {
 	}
 	// activated applies the block's activation, node j, to the sum of the shortcut
 	// with its input or its output.
-	activated := func(row *table.Row, of func(r *trial.Run, j int) *tensor.Tensor) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	activated := func(row *table.Row, of func(v *trial.View, j int) *tensor.Tensor) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(v *trial.View, i int) *tensor.Tensor {
 			j := v.Machine.Nodes[i].In[0]
-			if j == operator.Input || !emulate.IsAct(&v.Machine.Nodes[j]) || of(r, j) == nil {
+			if j == operator.Input || !emulate.IsAct(&v.Machine.Nodes[j]) || of(v, j) == nil {
 				return nil
 			}
-			y := of(r, j).Clone()
-			for k, u := range r.In(i, 1).Data {
+			y := of(v, j).Clone()
+			for k, u := range v.In(i, 1).Data {
 				y.Data[k] += u
 			}
 			z := tensor.Like(y)
@@ -47,17 +47,17 @@ func residualFaults() []*trial.Fault {
 		sum(Named("residual.residual-block-added-twice"), func(a, b float64) float64 { return 2*a + b }),
 		sum(Named("residual.residual-sum-halved"), func(a, b float64) float64 { return (a + b) / 2 }),
 		activated(Named("residual.residual-added-before-the-activation"),
-			func(r *trial.Run, j int) *tensor.Tensor { return r.In(j, 0) }),
+			func(v *trial.View, j int) *tensor.Tensor { return v.In(j, 0) }),
 		activated(Named("residual.activation-after-the-residual-sum-too"),
-			func(r *trial.Run, j int) *tensor.Tensor { return r.Out(j) }),
+			func(v *trial.View, j int) *tensor.Tensor { return v.Out(j) }),
 		{Row: Named("residual.projection-missing"), At: emulate.IsAdd,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			Node: func(v *trial.View, i int) *tensor.Tensor {
 				j := v.Machine.Nodes[i].In[1]
-				if j == operator.Input || !emulate.IsConv(&v.Machine.Nodes[j]) || r.In(j, 0) == nil {
+				if j == operator.Input || !emulate.IsConv(&v.Machine.Nodes[j]) || v.In(j, 0) == nil {
 					return nil
 				}
 				// The shortcut itself, as many channels as there are.
-				a, b := r.In(i, 0), r.In(j, 0)
+				a, b := v.In(i, 0), v.In(j, 0)
 				y := a.Clone()
 				for n := range y.N() {
 					for c := range min(y.C(), b.C()) {

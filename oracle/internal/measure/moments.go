@@ -4,38 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/exact/elem"
-	"github.com/refrun/refrun/tensor"
 )
-
-// Equal reports whether all numbers are equal, NaN to NaN.
-func Equal(a, b []float64) bool {
-	for i, v := range a {
-		if v != b[i] && (v == v || b[i] == b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// RelativeChange returns the root mean square of a-b over that of b about its mean,
-// plane by plane.
-func RelativeChange(a, b *tensor.Tensor) float64 {
-	var diff, size float64
-	for k := range b.N() * b.C() {
-		x, y := a.Plane(k/b.C(), k%b.C()), b.Plane(k/b.C(), k%b.C())
-		var mean float64
-		for _, v := range y {
-			mean += v
-		}
-		mean /= float64(len(y))
-		for i, v := range y {
-			d, c := x[i]-v, v-mean
-			diff += float64(d * d)
-			size += float64(c * c)
-		}
-	}
-	return math.Sqrt(diff / size)
-}
 
 // ZLimit is the number of standard deviations that one of n normal statistics
 // exceeds with a probability of 1e-9 at most, by P(|z| > x) <= exp(-x^2/2).

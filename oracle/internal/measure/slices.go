@@ -264,22 +264,6 @@ func integrate(sum, v []float64, h, w int, square bool) {
 	}
 }
 
-// Mean returns the mean square of r over slice i of a sliceKind, 0 for none.
-func (t *Tally) Mean(i int) float64 {
-	if t.Count[i] == 0 {
-		return 0
-	}
-	return t.Squares[i] / t.Count[i]
-}
-
-// Excess returns the mean of g^2 - e^2 over slice i.
-func (t *Tally) Excess(i int) float64 {
-	if t.Count[i] == 0 {
-		return 0
-	}
-	return t.gain[i] / t.Count[i]
-}
-
 // Concentrated returns the largest share of the squares that lies in an eighth
 // or less of the numbers: in rows, columns, planes, or one place.
 func (s *Cuts) Concentrated() float64 {
@@ -343,16 +327,4 @@ func (s *Cuts) Home(lo int) string {
 		}
 	}
 	return ""
-}
-
-// Largest returns the greatest mean square of r over the slices of a kind.
-func (s *Cuts) Largest(k SliceKind) float64 {
-	if k >= InWindow {
-		return slices.Max(s.Most[k])
-	}
-	most := 0.0
-	for i := range s.Of[k].Count {
-		most = max(most, s.Of[k].Mean(i))
-	}
-	return most
 }

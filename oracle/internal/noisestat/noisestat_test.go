@@ -307,7 +307,7 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 					return nil, nil
 				}
 				n.Geometry.Padding = conv.Circular
-				return emulate.Conv(in[0], emulate.NewKernel(r.Mode, &n, n.Weight.Data), n.Geometry), nil
+				return emulate.Wide(in[0], emulate.NewKernel(r.Mode, &n, n.Weight.Data), n.Geometry), nil
 			}
 		},
 		"alpha": rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/judges/share"
 	"github.com/refrun/refrun/internal/op/act"
+	"github.com/refrun/refrun/internal/oracle/lower"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/chain"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -149,17 +150,17 @@ func sequentialStatistics(e *facts.Gate, d *emulate.Device) {
 		for at := 0; at < len(x.Data); at += size {
 			sum := 0.0
 			for _, v := range x.Data[at : at+size] {
-				sum = emulate.Single(sum + v)
+				sum = fp16.Float32.Round(sum + v)
 			}
-			mean, squares := emulate.Single(sum/float64(size)), 0.0
+			mean, squares := fp16.Float32.Round(sum/float64(size)), 0.0
 			for _, v := range x.Data[at : at+size] {
-				squares = emulate.Single(squares + emulate.Single(emulate.Single(v-mean)*emulate.Single(v-mean)))
+				squares = fp16.Float32.Round(squares + fp16.Float32.Round(fp16.Float32.Round(v-mean)*fp16.Float32.Round(v-mean)))
 			}
-			root := emulate.Single(1 / math.Sqrt(emulate.Single(emulate.Single(squares/float64(size))+n.Eps)))
+			root := fp16.Float32.Round(1 / math.Sqrt(fp16.Float32.Round(fp16.Float32.Round(squares/float64(size))+n.Eps)))
 			for k := at; k < at+size; k++ {
 				c := k / hw % x.C()
-				y.Data[k] = emulate.Single(emulate.Single(
-					emulate.Single(emulate.Single(x.Data[k]-mean)*root)*n.Weight.Data[c],
+				y.Data[k] = fp16.Float32.Round(fp16.Float32.Round(
+					fp16.Float32.Round(fp16.Float32.Round(x.Data[k]-mean)*root)*n.Weight.Data[c],
 				) + n.Bias.Data[c])
 			}
 		}
@@ -218,8 +219,7 @@ func TestProbesOfRightDevices(t *testing.T) {
 // TestProbesOfSmallFaults: what a run cannot show is a fault that the probe
 // named beside it shows: it moves the answer to that probe as far as to the
 // others, about, and ten times as far as the errors of a correct device do that adds
-// statistics up in blocks. Probes
-// have no policy, so that none is named for the faults of one.
+// statistics up in blocks.
 func TestProbesOfSmallFaults(t *testing.T) {
 	dir := writeProbes(t, "convex_layer_tanh_mult")
 	e := answerProbes(t, filepath.Join(dir, "ladders"), "float32", 0, nil) // without layers, which nobody asks
@@ -231,52 +231,75 @@ func TestProbesOfSmallFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &trial.View{Evidence: e.Evidence, Machine: e.Machine, X: b.X, Draws: b.Draws, Step: 1,
-		Device: &emulate.Device{Mode: e.Mode, State: fp16.Float64}}
-	if err := v.Compute(); err != nil {
+	exact, err := e.Machine.Step(&emulate.Device{Mode: e.Mode, State: fp16.Float64}, b.X, b.Draws.Rewind())
+	if err != nil {
 		t.Fatal(err)
 	}
-	changes := func(y *tensor.Tensor) map[string]float64 { // the largest, by kind
+	changes := func(y, was *tensor.Tensor) map[string]float64 { // the largest, by kind
 		of := map[string]float64{}
 		for k, p := range all {
-			if d := measure.RootMeanSquareDiff(y.Samples(k, k+1).Data, v.Next.Samples(k, k+1).Data); measure.Finite(d) {
+			if d := rootMeanSquareDiff(y.Samples(k, k+1).Data, was.Samples(k, k+1).Data); measure.Finite(d) {
 				of[p.Name] = max(of[p.Name], d)
 			}
 		}
 		return of
 	}
-	d := *v.Device
-	d.Perturb = (&emulate.Legal{
+	other, err := e.Machine.Step(&emulate.Device{Mode: e.Mode, State: fp16.Float64, Perturb: (&emulate.Legal{
 		Machine: e.Machine, U: emulate.Accumulator(e.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + 1,
-	}).Disturb
-	other, err := e.Machine.Step(&d, b.X, b.Draws.Rewind())
+	}).Disturb}, b.X, b.Draws.Rewind())
 	if err != nil {
 		t.Fatal(err)
 	}
-	right := changes(other)
+	right := changes(other, exact)
+	g := e.Op.GraphOf(false, b.X.H(), b.X.W())
+	inferred, err := g.Infer(e.Mode, graph.Type{Shape: b.X.Shape, Format: fp16.Float32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := trial.NewGraph(g, e.Mode, func(v int) graph.Type { return inferred.Type(v) })
+	evaluate := func(g *graph.Graph) *tensor.Tensor {
+		y, err := lower.Exact(g, []*tensor.Tensor{b.X}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tensor.Of(fp16.Float64, y, b.X.Shape...)
+	}
+	was, shown := evaluate(g), 0
 	for _, h := range fault.Library() {
 		if !h.Small {
 			continue
 		}
-		if policy := h.Advance != nil; policy && h.Probe != "" {
-			t.Errorf("%s: the probe that shows it is %q: want none, for a policy", h.Name, h.Probe)
+		scopes := []trial.Scope(nil)
+		if h.On() {
+			scopes = of.Scopes(h, false)
 		}
-		next, err := v.Run(h, trial.Everywhere, nil)
-		if err != nil || next == nil || h.Advance != nil {
+		if len(scopes) == 0 {
 			continue // none of this operator
 		}
-		of, most, shows := changes(next), 0.0, false
+		of, most, shows := changes(evaluate(of.With(h, scopes[0])), was), 0.0, false
 		for name, d := range of {
 			most, shows = max(most, d), shows || d > 10*right[name]
 		}
-		if h.Probe == "" && !shows {
+		if h.Probe == "" && !shows || most < 1e-10 { // none of this operator
 			continue
 		}
 		if !(of[h.Probe] > most/3 && of[h.Probe] > 10*right[h.Probe]) {
 			t.Errorf("%s: %s changes by %v, right devices by %v: not what shows it of %v; right %v",
 				h.Name, h.Probe, of[h.Probe], right[h.Probe], of, right)
 		}
+		shown++
 	}
+	if shown < 8 {
+		t.Errorf("%d faults: want those of an operator with norms and activations", shown)
+	}
+}
+
+func rootMeanSquareDiff(a, b []float64) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += (v - b[i]) * (v - b[i])
+	}
+	return math.Sqrt(sum / float64(len(a)))
 }
 
 // TestProbesOfWrongDevices: faults that a rollout's own states hardly show.
@@ -339,7 +362,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 				n := e.Machine.Nodes[i]
 				w := slices.Clone(n.Weight.Data)
 				w[0], w[len(w)-1] = w[len(w)-1], w[0]
-				return emulate.Conv(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
+				return emulate.Wide(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
 			}), "integer-fill"},
 		{"an accumulator in bfloat16", "integers", "bfloat16",
 			replace(operator.OpConv, func(e *facts.Gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
@@ -355,7 +378,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 							w[k] = 0
 						}
 					}
-					part := emulate.Conv(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry)
+					part := emulate.Wide(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry)
 					if y == nil {
 						y = tensor.Like(part)
 					}

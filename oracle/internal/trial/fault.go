@@ -8,33 +8,20 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// A Fault is what a device would do instead of the operation that is claimed: a row
-// of the table, and how to make it. One of Node, Device, Advance and Input says it.
+// A Fault is what a device would do instead of the operation that is claimed: a row of the table, and how to make it.
+// One of Node, Device and Draws says it.
 type Fault struct {
 	*table.Row
-	Prior int // the place in the library
 
-	// At says on which nodes the fault can act; nil for faults of the rollout.
+	// At says on which nodes the fault can act; nil for one of draws.
 	At func(n *operator.Node) bool
-	// Node computes such a node's output, before it is stored, for the inputs
-	// that the run r has for it; nil if the fault is none for these shapes.
-	Node func(v *View, r *Run, i int) *tensor.Tensor
-	// Draws, if not nil, are what a device has in place of the numbers of a draw of that shape; nil if the fault is none
-	// of these. Node is what that makes of a noise node.
-	Draws func(kind noise.Kind, shape [4]int, data []float64) []float64
-	// Device is how the device computes such a node, where the fault is one of
-	// rounding; nil if that is what the device does anyway.
+	// Node computes such a node's output, before it is stored; nil if the fault is none for these shapes.
+	Node func(v *View, i int) *tensor.Tensor
+	// Device is how the device computes such a node, where the fault is one of rounding; nil if that is what the device
+	// does anyway.
 	Device func(v *View, d emulate.Device) *emulate.Device
-	// Advance computes the next states from the operator's output.
-	Advance func(v *View, out *tensor.Tensor) *tensor.Tensor
-	// Input is what the operator reads in place of the states; nil if there is
-	// no such thing.
-	Input func(v *View) *tensor.Tensor
-	// Instead is what right devices may do that looks like the fault: where it leaves as little of a residual,
-	// there is none. Nil if there is no such thing.
-	Instead *Fault
-	// Called returns the name of an amplitude of a family; nil for Name.
-	Called func(v *View, c float64) string
+	// Draws are what a device has in place of the numbers of a draw of that shape; nil if the fault is none of these.
+	Draws func(kind noise.Kind, shape [4]int, data []float64) []float64
 }
 
 // On reports whether the fault is one of the operator's nodes.

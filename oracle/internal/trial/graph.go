@@ -135,7 +135,7 @@ func skips(g *graph.Graph, block, skipped int) bool {
 
 // Scopes are where a fault can act: on all nodes that can have it, and if alone is set on each of them alone.
 func (g *Graph) Scopes(h *Fault, alone bool) (all []Scope) {
-	if h.Node == nil && (h.Device == nil || h.Advance != nil) || h.Family {
+	if !h.On() {
 		return nil
 	}
 	windows := 0
@@ -210,10 +210,8 @@ func (o faulty) Eval(c *graph.Call) error {
 		}
 	}
 	device := o.g.device
-	v := &View{Machine: m, Device: &device, X: outputs[n.In[0]], Outputs: outputs,
-		Drawn: func(int) *emulate.Draws { return nil }}
-	r := newRun(v)
-	r.fault(o.h, o.node, &device)
+	v := &View{Machine: m, Device: &device, Outputs: outputs}
+	v.faulty(o.h, o.node, &device)
 	if n.Op == operator.OpOther { // of which it is only known how it is stored
 		err := o.Op.Eval(c)
 		if device.Store != nil && err == nil {
@@ -221,7 +219,11 @@ func (o faulty) Eval(c *graph.Call) error {
 		}
 		return err
 	}
-	y, err := m.Node(&device, o.node, r.inputs(o.node), nil)
+	in := make([]*tensor.Tensor, len(n.In))
+	for k := range in {
+		in[k] = v.In(o.node, k)
+	}
+	y, err := m.Node(&device, o.node, in, nil)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ from .binary import binary
 
 _DEFAULTS: Dict[str, Any] = {
     "verdict": "", "reason": "", "first_step": -1, "first_realization": -1, "first_layer": "", "slice": "", "diagnosis": "", "subject": "",
-    "shape": [], "claim": "", "contract": "", "pattern": "", "one_step": {}, "expected": {}, "horizon": None, "growth_per_step": None,
-    "noise": {}, "steps": [], "fields": [], "layers": [], "filters": [], "blind": [], "worst": [], "findings": [], "unjudged": [], "skipped": [], "notes": [], "ulps": {}}
+    "shape": [], "claim": "", "contract": "", "one_step": {}, "expected": {}, "horizon": None, "growth_per_step": None,
+    "noise": {}, "steps": [], "fields": [], "layers": [], "blind": [], "worst": [], "findings": [], "unjudged": [], "skipped": [], "notes": [], "ulps": {}}
 
 
 class Report:
@@ -43,7 +43,6 @@ class Report:
     """[M,T,C,H,W] of the trajectory."""
     claim: str
     contract: str
-    pattern: str
     one_step: Dict[str, float]
     """max_abs, mean_abs (in the units of the state) and rms_over_expected of single steps' errors."""
     expected: Dict[str, float]
@@ -56,7 +55,6 @@ class Report:
     fields: List[Dict[str, Any]]
     """Errors by step and channel: step, channel, max_abs, mean_abs, rel_l2, vrmse (docs/FORMATS.md); none of unknown noise."""
     layers: List[Dict[str, Any]]
-    filters: List[Dict[str, Any]]
     blind: List[Dict[str, Any]]
     """What this run could not have shown."""
     worst: List[Dict[str, Any]]
