@@ -54,12 +54,17 @@ func (w ways) chance() float64 {
 }
 
 // excess is the farthest of all over its limit, and where. Within the limit it is the logarithm of its chance over that
-// of the limit.
+// of the limit. Slips, of which many are no place, are asked where nothing else is beyond its limit.
 func (w ways) excess() (excess float64, at string) {
 	odds := atOdds(w.statistics())
 	for _, way := range slices.Sorted(maps.Keys(w)) {
-		if x := w[way].excess(odds); x > excess {
+		if x := w[way].excess(odds); way != slipWay && x > excess {
 			excess, at = x, w[way].at
+		}
+	}
+	if f, is := w[slipWay]; is && excess <= 1 {
+		if x := f.excess(odds); x > excess {
+			excess, at = x, f.at
 		}
 	}
 	return excess, at
