@@ -1,6 +1,5 @@
 // Package winograd is Winograd's minimal filtering F(m x m, 3 x 3), by which libraries compute 3 x 3 convolutions of
-// float32 numbers, and how far its errors are above those of a sum (A. Lavin and S. Gray, Fast algorithms for
-// convolutional neural networks, 2016).
+// float32 numbers (A. Lavin and S. Gray, Fast algorithms for convolutional neural networks, 2016).
 //
 // A tile of m x m results is, with d a window of m+2 pixels a side and g the weights of a channel,
 //
@@ -8,8 +7,6 @@
 //
 // All results of a tile share the products in the middle, and so their errors.
 package winograd
-
-import "math"
 
 // Form is one of them. Each row of Data is of B^T, of Weights of G, and of Out of A^T.
 type Form struct {
@@ -47,31 +44,4 @@ func Of(tile int) *Form {
 		}
 	}
 	return nil
-}
-
-// square is the variance of a row's sum of independent numbers.
-func square(row []float64) (sum float64) {
-	for _, v := range row {
-		sum += v * v
-	}
-	return sum
-}
-
-// roundings is the variance of the errors of a row's sum over its own: of its products, but for those with powers of
-// two, and of the sums on the way.
-func roundings(row []float64) float64 {
-	var sum, all float64
-	for _, v := range row {
-		if v == 0 {
-			continue
-		}
-		if m, _ := math.Frexp(math.Abs(v)); m != .5 {
-			all += v * v
-		}
-		if sum > 0 {
-			all += sum + v*v
-		}
-		sum += v * v
-	}
-	return all / sum
 }
