@@ -15,7 +15,7 @@ import (
 
 // scale is the size of right kernels' errors at an evaluation.
 type scale struct {
-	planes []float64 // the deviation of each plane, see scaleOf
+	planes []float64 // the deviation of each plane or group, see scaleOf and groupOf
 	grain  float64
 	flips  int // that kernels have at most
 }
@@ -23,9 +23,9 @@ type scale struct {
 // scaleOf is the scale of a trial. An element in units of u is off by s(s+u) in the mean square, as [trial.model] has
 // it, and s is that of a plane.
 func (q *Question) scaleOf(t *trial) scale {
-	f, plane := q.Output.Format, planeOf(q.Output.Shape)
-	s := scale{grain: t.grain}
-	for at := 0; at+plane <= len(t.e); at += plane {
+	f, plane := q.Output.Format, groupOf(q.Output.Shape)
+	s := scale{grain: t.grain, planes: []float64{}}
+	for at := 0; plane > 0 && at+plane <= len(t.e); at += plane {
 		mean, unit := 0.0, 0.0
 		for i := at; i < at+plane; i++ {
 			if u := f.Ulp(t.stored[i]); u-u == 0 {
@@ -38,6 +38,15 @@ func (q *Question) scaleOf(t *trial) scale {
 		s.flips = max(s.flips, k.flips)
 	}
 	return s
+}
+
+// groupOf is how many numbers have one scale: those of a plane, or of as many as it takes to know it.
+func groupOf(shape []int) int {
+	n := planeOf(shape)
+	for a := min(2, len(shape)) - 1; a >= 0 && n < numbersOfTheory; a-- {
+		n *= shape[a]
+	}
+	return n
 }
 
 // toward is the scale on the way to another one.
@@ -75,7 +84,7 @@ func (q *Question) tryBetween(types []graph.Type, c Contract, s scale) (*trial, 
 	f := q.Output.Format
 	t.r, t.e, t.stored = make([]float64, len(t.y)), make([]float64, len(t.y)), make([]float64, len(t.y))
 	t.store(f, t.stored, t.y)
-	plane := planeOf(q.Output.Shape)
+	plane := groupOf(q.Output.Shape)
 	for i := range t.e {
 		t.r[i] = math.Inf(1)
 		if u := f.Ulp(t.stored[i]); u-u == 0 {
