@@ -234,7 +234,7 @@ const (
 	// work: the numbers of all steps that are kept between faults: 256 MB.
 	mostRemembered = 1 << 25
 	// work: how many times more or less than the output a result may change by a fault, in proportion.
-	far = 30
+	far = 100
 	// work: the numbers of steps with faults that are made to name one.
 	mostRewritten = 1 << 29
 	// work: the numbers of a matrix of which something is made at once.
