@@ -9,9 +9,9 @@ import (
 	"github.com/refrun/refrun/graph"
 )
 
-// Right kernels are simulated at a few of many evaluations. Errors of those between follow from these: their size is
-// that before and after, where the size at the middle of both is what it has to be for that. An evaluation that is not
-// plainly right by them is simulated, too.
+// Right kernels are simulated at a few of many evaluations. If errors are of one size at two evaluations and at the one
+// in the middle, they are of that size at all others between. An evaluation that is not plainly right by that is
+// simulated, too.
 
 // scale is the size of right kernels' errors at an evaluation.
 type scale struct {
@@ -109,10 +109,10 @@ type evaluations struct {
 	*Many
 	*Joint
 	sums   totals
-	scales map[int]scale // of those that were simulated
-	trials map[int]*trial
-	count  int // of those that are judged
-	first  int // the first that is wrong by itself, N if none is so far
+	scales map[int]scale  // of those that were simulated
+	trials map[int]*trial // of the first, the middle and the last one, and of those that are wrong first
+	count  int            // of those that are judged
+	first  int            // the first that is wrong by itself, N if none is so far
 }
 
 // Under judges all under a contract. See [Many.Faults] for what lies along a fault.
@@ -183,7 +183,10 @@ func (e *evaluations) simulate(i int) error {
 	if err != nil {
 		return err
 	}
-	e.scales[i], e.trials[i] = q.scaleOf(t), t
+	e.scales[i] = q.scaleOf(t)
+	if i == 0 || i == (e.N-1)/2 || i == e.N-1 || i < e.first && !t.passes() { // of more, a long rollout has no memory
+		e.trials[i] = t
+	}
 	judged := q
 	if x, _ := t.ways.excess(); i < e.first && (x > 1 || t.ways[everywhere].chance < atOdds(float64(e.N))) {
 		less, other, err := q.withFlips(types, t)
@@ -225,8 +228,11 @@ func (e *evaluations) between(i int, laws map[string]law) error {
 	return nil
 }
 
-// scale is that of an evaluation between two that were simulated.
+// scale is that of an evaluation that was simulated, or between two such.
 func (e *evaluations) scale(i int) scale {
+	if s, is := e.scales[i]; is {
+		return s
+	}
 	before, after := i, i
 	for e.scales[before].planes == nil {
 		before -= e.series()
@@ -235,14 +241,6 @@ func (e *evaluations) scale(i int) scale {
 		after += e.series()
 	}
 	return e.scales[before].toward(e.scales[after], float64(i-before)/float64(after-before))
-}
-
-// trial is that of an evaluation.
-func (j *Joint) trial(i int, q *Question, types []graph.Type) (*trial, error) {
-	if t := j.of.trials[i]; t != nil {
-		return t, nil
-	}
-	return q.tryBetween(types, j.Contract, j.of.scale(i))
 }
 
 // add notes what a trial is, of an evaluation or of what flips leave of it.

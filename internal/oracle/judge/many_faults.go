@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -60,7 +61,9 @@ func (s *search) date() error {
 	}
 	found, sum, most := c.First, float64(0), float64(0)
 	for i := c.First - s.series(); i >= 0 && i >= c.First-mostDated*s.series(); i -= s.series() {
-		p, err := s.probe(i)
+		p, err := s.probe(i, func(q *Question, types []graph.Type) (*trial, error) {
+			return q.tryBetween(types, s.j.Contract, s.j.of.scale(i))
+		})
 		if err != nil {
 			return err
 		}
@@ -231,7 +234,9 @@ type probe struct {
 }
 
 func (s *search) add(i int) error {
-	p, err := s.probe(i)
+	p, err := s.probe(i, func(q *Question, types []graph.Type) (*trial, error) {
+		return q.tryThin(types, s.j.Contract, s.Cores, s.Bounds)
+	})
 	if err != nil {
 		return err
 	}
@@ -249,14 +254,17 @@ func (s *search) add(i int) error {
 	return nil
 }
 
-func (s *search) probe(i int) (probe, error) {
+// probe is an evaluation, by the trial that is kept of it or by another one.
+func (s *search) probe(i int, try func(q *Question, types []graph.Type) (*trial, error)) (probe, error) {
 	q, types, err := s.question(i, s.At)
 	if err != nil {
 		return probe{}, err
 	}
-	t, err := s.j.trial(i, q, types)
-	if err != nil {
-		return probe{}, err
+	t := s.j.of.trials[i]
+	if t == nil {
+		if t, err = try(q, types); err != nil {
+			return probe{}, err
+		}
 	}
 	if t.turns = s.j.Each[i].flips; t.turns != nil {
 		less := *q

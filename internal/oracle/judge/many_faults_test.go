@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"math"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -46,6 +47,37 @@ func TestFittedFigure(t *testing.T) {
 		}
 		if s.j.Cause == nil || s.j.Cause.ID != c.want {
 			t.Errorf("%g, %s first: %+v: want %s", c.fitted, c.first.ID, s.j.Cause, c.want)
+		}
+	}
+}
+
+// TestAnyAmount: a fault of any amount, which is fitted, is the cause only if it leaves no more than right kernels have:
+// of one that is known, roundings that go the other way may be left.
+func TestAnyAmount(t *testing.T) {
+	const n = 10000
+	for _, c := range []struct {
+		left  float64 // the mean square that the fault leaves
+		any   bool
+		named bool
+	}{{1, true, true}, {3, true, false}, {1, false, true}, {3, false, true}} {
+		out, effect, right := make([]float64, n), make([]float64, n), make([]float64, n)
+		for i := range out {
+			sign := float64(1 - 2*(i%2))
+			out[i], effect[i], right[i] = 2+float64(sign*math.Sqrt(c.left)), 2, float64(sign)/100
+		}
+		q := &Question{Output: tensor.Of(fp16.Float32, out, n)}
+		w := make([]float64, n)
+		for i := range w {
+			w[i] = 1
+		}
+		p := probe{q: q, t: &trial{y: make([]float64, n), right: [][]float64{right, right}}, w: w}
+		s := &search{Many: &Many{}, j: &Joint{}, all: true, at: []probe{p}, squares: n * (4 + c.left), n: n}
+		err := s.consider(Fault{ID: "rollout.dt-wrong"}, c.any, func(*probe) ([]float64, error) { return effect, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := s.j.Cause != nil; named != c.named {
+			t.Errorf("%+v: named %v", c, named)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (s *step) followed(f func(g *graph.Graph, y int) int) *step {
 	return &to
 }
 
-// changing adds a fault of the configuration, if it is one of this.
+// changing adds a fault of the configuration, if change says that it is another one.
 type changing func(change func(r *rollout.Config) bool, id string, args ...any)
 
 func otherPolicies(with changing) {

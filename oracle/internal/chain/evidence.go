@@ -96,7 +96,7 @@ func (c *checker) drawsBy(
 	if d == nil || by == nil {
 		return c.step.drawn(types[1], d)
 	}
-	other := &otherDraws{Draws: d, by: by}
+	other := &changedDraws{Draws: d, by: by}
 	x, err := c.step.drawn(types[1], other)
 	if other.none {
 		return nil, nil
@@ -104,15 +104,15 @@ func (c *checker) drawsBy(
 	return x, err
 }
 
-// otherDraws are draws with a fault.
-type otherDraws struct {
+// changedDraws are draws with a fault.
+type changedDraws struct {
 	noise.Draws
 	by   func(kind noise.Kind, shape [4]int, data []float64) []float64
 	none bool // the fault is none of these draws
 }
 
 // Draw implements [noise.Draws].
-func (d *otherDraws) Draw(kind noise.Kind, p float64, shape []int, dst []float64) error {
+func (d *changedDraws) Draw(kind noise.Kind, p float64, shape []int, dst []float64) error {
 	if err := d.Draws.Draw(kind, p, shape, dst); err != nil {
 		return err
 	}
