@@ -51,8 +51,8 @@ func TestFittedFigure(t *testing.T) {
 	}
 }
 
-// TestAnyAmount: a fault of any amount, which is fitted, is the cause only if it leaves no more than right kernels have:
-// of one that is known, roundings that go the other way may be left.
+// TestAnyAmount: a fault of any amount, which is fitted, is the cause only if it leaves what right kernels have.
+// Of one that is known, roundings that go the other way may be left.
 func TestAnyAmount(t *testing.T) {
 	const n = 10000
 	for _, c := range []struct {
